@@ -1,0 +1,1 @@
+//! Everything of the kubectl-rancher suite that is not about one plugin's subject.
