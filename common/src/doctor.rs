@@ -1,0 +1,118 @@
+//! What one plugin is: its rules, what it needs to read, how it judges, what it plans, and when a repair has worked.
+//! Everything else — verbs, flags, output, consent, backup, undo, RBAC, snapshots — is common to all of them.
+
+use std::time::Duration;
+
+use crate::finding::{Diagnosis, Rule};
+use crate::plan::Plan;
+use crate::snapshot::{Need, Right, Snapshot};
+
+/// What a plugin says of itself.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    /// Name as kubectl users type it: `rancher-lease`.
+    pub name: &'static str,
+    /// The question it answers, in one sentence.
+    pub question: &'static str,
+    /// Version, from Cargo.
+    pub version: &'static str,
+    /// Its own rules, by code; the shared ones are added.
+    pub rules: &'static [&'static Rule],
+    /// Text behind the flags in `--help`.
+    pub after_help: &'static str,
+}
+
+/// What `plan` makes of a diagnosis.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Prescription {
+    /// What to do.
+    Plan(Plan),
+    /// All is well: exit 0.
+    NothingToDo(String),
+    /// There is a problem, but this plugin does not repair it, or not now: exit 6.
+    Refused {
+        /// Why not, in one sentence.
+        why: String,
+        /// What to do instead: sentences or commands, one a line.
+        instead: Vec<String>,
+    },
+    /// Waiting solves it: exit 0 after the wait, 7 if it takes longer.
+    Wait(String),
+}
+
+/// What a verifier sees in the newest snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verification {
+    /// The symptom is gone. One sentence for the closing line.
+    Done(String),
+    /// Not yet.
+    Pending {
+        /// Parts that are well again.
+        done: u64,
+        /// Parts that must be.
+        total: u64,
+        /// What it waits for, in a few words; names what is left.
+        waiting_for: String,
+    },
+}
+
+/// Watches snapshots after a repair until the symptom is gone. Pure: time comes with the snapshots.
+pub trait Verifier: Send {
+    /// What must be read for it; asked again for each look.
+    fn needs(&self, snapshot: &Snapshot) -> Vec<Need>;
+    /// Takes the next snapshot into account.
+    fn observe(&mut self, snapshot: &Snapshot) -> Verification;
+}
+
+/// A plugin.
+///
+/// `needs`, `diagnose` and `plan` are pure: everything they know is in the snapshot, the time included
+/// ([`Snapshot::as_of`]).
+pub trait Doctor: Clone + Send + Sync + 'static {
+    /// The plugin's own flags and positional arguments, the same for `check`, `fix`, `watch` and `snapshot`.
+    type Question: clap::Args + Clone + Send + Sync + std::fmt::Debug;
+
+    /// What the plugin is.
+    fn about(&self) -> About;
+
+    /// What to read, given what is known so far. Asked again until it wants nothing new.
+    fn needs(&self, question: &Self::Question, snapshot: &Snapshot) -> Vec<Need>;
+
+    /// Every right `needs` can ever ask for, with the reason and whether it is required: the source of `rbac`.
+    fn rights(&self, question: &Self::Question) -> Vec<(Right, &'static str, bool)>;
+
+    /// Every right that the actions of `plan` can take: the source of `rbac --for=fix`.
+    fn repair_rights(&self, question: &Self::Question) -> Vec<(Right, &'static str)>;
+
+    /// Judges.
+    fn diagnose(&self, question: &Self::Question, snapshot: &Snapshot) -> Diagnosis;
+
+    /// Plans the repair of what was found.
+    fn plan(&self, question: &Self::Question, snapshot: &Snapshot, diagnosis: &Diagnosis) -> Prescription;
+
+    /// Watches the repair. `snapshot` is the one the plan was made from.
+    fn verifier(&self, question: &Self::Question, snapshot: &Snapshot, plan: &Plan) -> Box<dyn Verifier>;
+
+    /// What `check --wait` and `watch --until=ok` wait for besides «no error found»: by default nothing.
+    fn settled(&self, diagnosis: &Diagnosis) -> bool {
+        let _ = diagnosis;
+        true
+    }
+
+    /// Objects whose changes make `watch` look again, besides the pause between two looks.
+    fn watched(&self, question: &Self::Question, snapshot: &Snapshot) -> Vec<crate::snapshot::Want> {
+        let _ = (question, snapshot);
+        Vec::new()
+    }
+
+    /// How long `fix` waits for the symptom to go away unless `--verify-timeout` says otherwise.
+    fn verify_timeout(&self) -> Duration {
+        Duration::from_secs(300)
+    }
+
+    /// Names for completing the first positional argument, from a snapshot that may hold little.
+    fn complete(&self, snapshot: &Snapshot) -> Vec<(String, String)> {
+        let _ = snapshot;
+        Vec::new()
+    }
+}

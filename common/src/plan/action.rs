@@ -1,0 +1,268 @@
+//! A plan as data: what will be written, under which precondition, and what it rests on.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::resource::{ObjectRef, ResourceType};
+use crate::snapshot::Right;
+
+/// Whether an action can be taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Reversibility {
+    /// `undo` brings everything back, or a controller replaces what was removed.
+    Reversible,
+    /// `undo` brings fields back, but not the identity of the object (UID, owner references, status).
+    FieldsOnly,
+    /// Nothing brings it back.
+    Irreversible,
+}
+
+impl Reversibility {
+    /// For people.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Reversible => "reversible",
+            Self::FieldsOnly => "fields only",
+            Self::Irreversible => "irreversible",
+        }
+    }
+}
+
+/// A fact of an object that an action rests on: it must still hold just before the write.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fact {
+    /// JSON pointer into the object, for instance `/spec/holderIdentity`.
+    pub pointer: String,
+    /// The value it had; null when the field was absent.
+    pub value: Value,
+}
+
+/// One field before and after, for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Field path, for instance `spec.holderIdentity`.
+    pub field: String,
+    /// Value now.
+    pub before: String,
+    /// Value then.
+    pub after: String,
+}
+
+/// The write itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Operation {
+    /// Delete the object, with UID and resourceVersion (the one read just before the write) as preconditions.
+    Delete {
+        /// Seconds of grace for a pod; none leaves it to the object.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        grace_period_seconds: Option<u32>,
+    },
+    /// A JSON patch; `test` operations on UID and resourceVersion are put in front of it.
+    Patch {
+        /// The operations, RFC 6902.
+        operations: Vec<Value>,
+    },
+    /// Create the object (only `undo` does).
+    Create {
+        /// The object.
+        object: Value,
+    },
+}
+
+/// One write.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Action {
+    /// The kind of the object.
+    pub resource: ResourceType,
+    /// The object, UID included unless it is to be created.
+    pub object: ObjectRef,
+    /// The write.
+    pub operation: Operation,
+    /// Why, in one sentence.
+    pub why: String,
+    /// Fields before and after, for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Change>,
+    /// What must still hold just before the write.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub facts: Vec<Fact>,
+    /// Whether it can be taken back.
+    pub reversibility: Reversibility,
+    /// What stays behind or cannot be brought back, one sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leaves: Vec<String>,
+}
+
+impl Action {
+    /// `delete`, `patch` or `create`.
+    #[must_use]
+    pub fn verb(&self) -> &'static str {
+        match self.operation {
+            Operation::Delete { .. } => "delete",
+            Operation::Patch { .. } => "patch",
+            Operation::Create { .. } => "create",
+        }
+    }
+
+    /// `deleted`, `patched` or `created`, as kubectl reports it.
+    #[must_use]
+    pub fn past(&self) -> &'static str {
+        match self.operation {
+            Operation::Delete { .. } => "deleted",
+            Operation::Patch { .. } => "patched",
+            Operation::Create { .. } => "created",
+        }
+    }
+
+    /// The permission it takes.
+    #[must_use]
+    pub fn right(&self) -> Right {
+        Right {
+            verb: self.verb().to_owned(),
+            group: self.resource.group.clone().into_owned(),
+            resource: self.resource.plural.clone().into_owned(),
+            namespace: self.object.namespace.clone(),
+            // RBAC cannot limit `create` by name.
+            name: (self.verb() != "create").then(|| self.object.name.clone()),
+        }
+    }
+
+    /// The facts that no longer hold for this reading of the object, as `pointer: before => now`. A changed UID counts
+    /// even where no fact names it.
+    #[must_use]
+    pub fn broken_facts(&self, object: &Value) -> Vec<String> {
+        let uid = self
+            .object
+            .uid
+            .as_ref()
+            .map(|uid| Fact { pointer: "/metadata/uid".to_owned(), value: Value::String(uid.clone()) });
+        uid.iter()
+            .chain(&self.facts)
+            .filter_map(|fact| {
+                let now = object.pointer(&fact.pointer).unwrap_or(&Value::Null);
+                (*now != fact.value).then(|| format!("{}: {} => {}", fact.pointer, plain(&fact.value), plain(now)))
+            })
+            .collect()
+    }
+}
+
+/// A JSON value as people read it: strings without quotes, null as `<none>`.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "<none>".to_owned(),
+        Value::String(text) if text.is_empty() => "\"\"".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// A repair.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Plan {
+    /// Plugin that made it: `rancher-lease`.
+    pub tool: String,
+    /// UID of the namespace kube-system: the identity of the cluster.
+    pub cluster_uid: String,
+    /// Codes of the findings it repairs.
+    pub repairs: Vec<String>,
+    /// Writes, in order.
+    pub actions: Vec<Action>,
+    /// What is waited for afterwards, in one sentence.
+    pub then: String,
+}
+
+impl Plan {
+    /// The least reversible of its actions.
+    #[must_use]
+    pub fn reversibility(&self) -> Reversibility {
+        self.actions.iter().map(|action| action.reversibility).max().unwrap_or(Reversibility::Reversible)
+    }
+
+    /// 12 hex digits that stand for exactly this plan: target cluster, actions, object UIDs and the facts they rest on.
+    /// Not the resourceVersion, which changes with every status update, so that nobody could ever confirm.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        // Field order is that of the structs and maps keep the server's order, so equal plans have equal text.
+        let text = serde_json::to_string(self).unwrap_or_default();
+        Sha256::digest(text.as_bytes()).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The word to type for an irreversible plan: the name of the first object that cannot be brought back.
+    #[must_use]
+    pub fn typed_word(&self) -> Option<&str> {
+        self.actions
+            .iter()
+            .find(|action| action.reversibility == Reversibility::Irreversible)
+            .map(|action| action.object.name.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::LEASES;
+    use serde_json::json;
+
+    fn plan() -> Plan {
+        let lease = json!({"metadata": {"name": "l", "namespace": "n", "uid": "u1"}, "spec": {"holderIdentity": "a"}});
+        Plan {
+            tool: "rancher-lease".into(),
+            cluster_uid: "c".into(),
+            repairs: vec!["RL101".into()],
+            actions: vec![Action {
+                resource: LEASES,
+                object: ObjectRef::of(&LEASES, &lease),
+                operation: Operation::Delete { grace_period_seconds: None },
+                why: "w".into(),
+                changes: vec![],
+                facts: vec![Fact { pointer: "/spec/holderIdentity".into(), value: json!("a") }],
+                reversibility: Reversibility::Reversible,
+                leaves: vec![],
+            }],
+            then: "t".into(),
+        }
+    }
+
+    #[test]
+    fn facts_break_when_the_object_changes() {
+        let action = &plan().actions[0];
+        let now = |uid: &str, holder: &str| json!({"metadata": {"uid": uid, "resourceVersion": "9"}, "spec": {"holderIdentity": holder}});
+        assert!(action.broken_facts(&now("u1", "a")).is_empty());
+        assert_eq!(action.broken_facts(&now("u1", "b")), ["/spec/holderIdentity: a => b"]);
+        assert_eq!(action.broken_facts(&now("u2", "a")), ["/metadata/uid: u1 => u2"]);
+        assert_eq!(action.broken_facts(&json!({})).len(), 2);
+    }
+
+    #[test]
+    fn the_digest_covers_target_actions_and_facts() {
+        let base = plan().digest();
+        assert_eq!(base.len(), 12);
+        assert_eq!(base, plan().digest());
+        let changed: [fn(&mut Plan); 4] = [
+            |p| p.cluster_uid = "d".into(),
+            |p| p.actions[0].object.uid = Some("u2".into()),
+            |p| p.actions[0].facts[0].value = json!("b"),
+            |p| p.actions[0].operation = Operation::Delete { grace_period_seconds: Some(0) },
+        ];
+        for change in changed {
+            let mut other = plan();
+            change(&mut other);
+            assert_ne!(other.digest(), base);
+        }
+    }
+
+    #[test]
+    fn only_irreversible_plans_ask_for_a_word() {
+        let mut plan = plan();
+        assert_eq!(plan.typed_word(), None);
+        plan.actions[0].reversibility = Reversibility::Irreversible;
+        assert_eq!(plan.typed_word(), Some("l"));
+        assert_eq!(plan.reversibility(), Reversibility::Irreversible);
+    }
+}

@@ -1,0 +1,200 @@
+//! What a plugin must read, declared as data. The same list is collected, printed as RBAC, checked for permission, and
+//! saved by `snapshot`.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::resource::ResourceType;
+
+/// In which form objects of a list are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Form {
+    /// Whole objects.
+    #[default]
+    Full,
+    /// `PartialObjectMetadata`: names, labels, annotations, owners, finalizers.
+    Metadata,
+}
+
+/// Something to read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Want {
+    /// One object.
+    Get {
+        /// Its kind.
+        resource: ResourceType,
+        /// Its namespace, if the kind has one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        namespace: Option<String>,
+        /// Its name.
+        name: String,
+    },
+    /// All objects of a kind.
+    List {
+        /// Their kind.
+        resource: ResourceType,
+        /// One namespace, or the whole cluster.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        namespace: Option<String>,
+        /// Label selector.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        selector: Option<String>,
+        /// Form of the answer.
+        #[serde(default)]
+        form: Form,
+    },
+    /// The last lines of a container's log.
+    Log {
+        /// Namespace of the pod.
+        namespace: String,
+        /// The pod.
+        pod: String,
+        /// Its container.
+        container: String,
+        /// The log of the container's previous run.
+        #[serde(default)]
+        previous: bool,
+        /// How many lines at the end.
+        lines: u32,
+    },
+}
+
+impl Want {
+    /// The kind that is asked for, if objects are.
+    #[must_use]
+    pub fn resource(&self) -> Option<&ResourceType> {
+        match self {
+            Self::Get { resource, .. } | Self::List { resource, .. } => Some(resource),
+            Self::Log { .. } => None,
+        }
+    }
+
+    /// Whether the answer to this tells about the named object, or, without a name, about all objects of the kind in
+    /// the namespace. A list by selector or of metadata only answers no such question.
+    pub(super) fn covers(&self, asked: &ResourceType, in_namespace: Option<&str>, named: Option<&str>) -> bool {
+        match self {
+            Self::Get { resource, namespace, name } => {
+                resource == asked && namespace.as_deref() == in_namespace && Some(name.as_str()) == named
+            }
+            Self::List { resource, namespace, selector: None, form: Form::Full } => {
+                resource == asked && (namespace.is_none() || namespace.as_deref() == in_namespace)
+            }
+            Self::List { .. } | Self::Log { .. } => false,
+        }
+    }
+
+    /// The permission it takes: verb, resource (with subresource), namespace and name.
+    #[must_use]
+    pub fn right(&self) -> Right {
+        match self {
+            Self::Get { resource, namespace, name } => Right {
+                verb: "get".into(),
+                group: resource.group.clone().into_owned(),
+                resource: resource.plural.clone().into_owned(),
+                namespace: namespace.clone(),
+                name: Some(name.clone()),
+            },
+            Self::List { resource, namespace, .. } => Right {
+                verb: "list".into(),
+                group: resource.group.clone().into_owned(),
+                resource: resource.plural.clone().into_owned(),
+                namespace: namespace.clone(),
+                name: None,
+            },
+            Self::Log { namespace, .. } => Right {
+                verb: "get".into(),
+                group: String::new(),
+                resource: "pods/log".into(),
+                namespace: Some(namespace.clone()),
+                name: None,
+            },
+        }
+    }
+}
+
+impl std::fmt::Display for Want {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Get { resource, namespace: Some(ns), name } => write!(f, "{} {ns}/{name}", resource.full_name()),
+            Self::Get { resource, namespace: None, name } => write!(f, "{} {name}", resource.full_name()),
+            Self::List { resource, namespace: Some(ns), .. } => write!(f, "{} in {ns}", resource.full_name()),
+            Self::List { resource, namespace: None, .. } => write!(f, "{}", resource.full_name()),
+            Self::Log { namespace, pod, container, previous, .. } => {
+                write!(f, "{}log of {namespace}/{pod} ({container})", if *previous { "previous " } else { "" })
+            }
+        }
+    }
+}
+
+/// One permission, as RBAC and access reviews name it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Right {
+    /// `get`, `list`, `delete` …
+    pub verb: String,
+    /// API group, empty for the core group.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    /// Plural, with the subresource behind a slash: `pods/log`.
+    pub resource: String,
+    /// Namespace, or none for the whole cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Name, where one object is enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+impl std::fmt::Display for Right {
+    /// `get leases.coordination.k8s.io "cattle-controllers" in kube-system`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.verb, self.resource)?;
+        if !self.group.is_empty() {
+            write!(f, ".{}", self.group)?;
+        }
+        if let Some(name) = &self.name {
+            write!(f, " {name:?}")?;
+        }
+        match &self.namespace {
+            Some(namespace) => write!(f, " in {namespace}"),
+            None => write!(f, " in the whole cluster"),
+        }
+    }
+}
+
+/// Something to read, and what for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// What to read.
+    pub want: Want,
+    /// What it is read for, shown with `rbac` and when it could not be read.
+    pub why: Cow<'static, str>,
+    /// Whether the diagnosis depends on it: without a required reading nothing is reported as healthy.
+    pub required: bool,
+    /// Read it a second time, at least this long after the first look, to see whether it changes.
+    pub again_after: Option<Duration>,
+}
+
+impl Need {
+    /// A reading without which there is no verdict.
+    #[must_use]
+    pub fn required(want: Want, why: impl Into<Cow<'static, str>>) -> Self {
+        Self { want, why: why.into(), required: true, again_after: None }
+    }
+
+    /// A reading that adds to the verdict.
+    #[must_use]
+    pub fn optional(want: Want, why: impl Into<Cow<'static, str>>) -> Self {
+        Self { want, why: why.into(), required: false, again_after: None }
+    }
+
+    /// The same reading once more, at least `pause` after the first.
+    #[must_use]
+    pub fn again_after(mut self, pause: Duration) -> Self {
+        self.again_after = Some(pause);
+        self
+    }
+}
