@@ -149,7 +149,12 @@ fn redact_line(line: &str) -> String {
         let word = &rest[..end];
         if !word.is_empty() {
             out.push_str(&redact_word(word, &previous));
-            previous = word.to_ascii_lowercase();
+            // `"password":"x"` has its colon in a word of its own.
+            if word.bytes().all(|byte| byte.is_ascii_punctuation()) {
+                previous.push_str(word);
+            } else {
+                previous = word.to_ascii_lowercase();
+            }
         }
         rest = &rest[end..];
     }
