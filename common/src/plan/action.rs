@@ -73,6 +73,15 @@ pub enum Operation {
     },
 }
 
+/// An object that goes when another one is deleted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dependent {
+    /// Its kind.
+    pub resource: ResourceType,
+    /// The object.
+    pub object: ObjectRef,
+}
+
 /// One write.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -91,6 +100,9 @@ pub struct Action {
     /// What must still hold just before the write.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<Fact>,
+    /// Objects that garbage collection will take along: they are backed up too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dependents: Vec<Dependent>,
     /// Whether it can be taken back.
     pub reversibility: Reversibility,
     /// What stays behind or cannot be brought back, one sentence each.
@@ -204,12 +216,13 @@ impl Plan {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests_support {
     use super::*;
     use crate::kinds::LEASES;
     use serde_json::json;
 
-    fn plan() -> Plan {
+    /// A plan that deletes one Lease.
+    pub(crate) fn delete_lease_plan() -> Plan {
         let lease = json!({"metadata": {"name": "l", "namespace": "n", "uid": "u1"}, "spec": {"holderIdentity": "a"}});
         Plan {
             tool: "rancher-lease".into(),
@@ -221,6 +234,7 @@ mod tests {
                 operation: Operation::Delete { grace_period_seconds: None },
                 why: "w".into(),
                 changes: vec![],
+                dependents: vec![],
                 facts: vec![Fact { pointer: "/spec/holderIdentity".into(), value: json!("a") }],
                 reversibility: Reversibility::Reversible,
                 leaves: vec![],
@@ -228,10 +242,17 @@ mod tests {
             then: "t".into(),
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tests_support::delete_lease_plan;
+    use super::*;
+    use serde_json::json;
 
     #[test]
     fn facts_break_when_the_object_changes() {
-        let action = &plan().actions[0];
+        let action = &delete_lease_plan().actions[0];
         let now = |uid: &str, holder: &str| json!({"metadata": {"uid": uid, "resourceVersion": "9"}, "spec": {"holderIdentity": holder}});
         assert!(action.broken_facts(&now("u1", "a")).is_empty());
         assert_eq!(action.broken_facts(&now("u1", "b")), ["/spec/holderIdentity: a => b"]);
@@ -241,9 +262,9 @@ mod tests {
 
     #[test]
     fn the_digest_covers_target_actions_and_facts() {
-        let base = plan().digest();
+        let base = delete_lease_plan().digest();
         assert_eq!(base.len(), 12);
-        assert_eq!(base, plan().digest());
+        assert_eq!(base, delete_lease_plan().digest());
         let changed: [fn(&mut Plan); 4] = [
             |p| p.cluster_uid = "d".into(),
             |p| p.actions[0].object.uid = Some("u2".into()),
@@ -251,7 +272,7 @@ mod tests {
             |p| p.actions[0].operation = Operation::Delete { grace_period_seconds: Some(0) },
         ];
         for change in changed {
-            let mut other = plan();
+            let mut other = delete_lease_plan();
             change(&mut other);
             assert_ne!(other.digest(), base);
         }
@@ -259,7 +280,7 @@ mod tests {
 
     #[test]
     fn only_irreversible_plans_ask_for_a_word() {
-        let mut plan = plan();
+        let mut plan = delete_lease_plan();
         assert_eq!(plan.typed_word(), None);
         plan.actions[0].reversibility = Reversibility::Irreversible;
         assert_eq!(plan.typed_word(), Some("l"));
