@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod exit;
 pub mod finding;
 pub mod kinds;
+pub mod kube;
 pub mod plan;
 pub mod rancher;
 pub mod report;

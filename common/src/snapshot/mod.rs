@@ -2,10 +2,12 @@
 //! read with the reason. Diagnosis is a pure function of this.
 
 mod bundle;
+mod collect;
 mod need;
 mod redact;
 
 pub use bundle::{BundleError, load, save};
+pub use collect::{Collector, failure};
 pub use need::{Form, Need, Right, Want};
 pub use redact::{redact_object, redact_text};
 
