@@ -99,9 +99,21 @@ pub trait Doctor: Clone + Send + Sync + 'static {
         true
     }
 
-    /// Objects whose changes make `watch` look again, besides the pause between two looks.
-    fn watched(&self, question: &Self::Question, snapshot: &Snapshot) -> Vec<crate::snapshot::Want> {
-        let _ = (question, snapshot);
+    /// The object whose changes make `watch` look again, besides the pause between two looks, and the JSON pointers of
+    /// the fields that count (a Lease is renewed every two seconds; that is no news).
+    fn watched(&self, question: &Self::Question) -> Option<(crate::snapshot::Want, &'static [&'static str])> {
+        let _ = question;
+        None
+    }
+
+    /// Takes kubectl's `-n` into the question; by default it only overrides the context's namespace.
+    fn adopt_namespace(&self, question: &mut Self::Question, namespace: &str) {
+        let _ = (question, namespace);
+    }
+
+    /// The question's flags as typed, for commands that are offered to be copied.
+    fn repeat(&self, question: &Self::Question) -> Vec<String> {
+        let _ = question;
         Vec::new()
     }
 

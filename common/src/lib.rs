@@ -4,6 +4,7 @@
 //! judges and plans (pure), `plan` asks, backs up, applies and verifies, `report` says so. Only collecting and applying
 //! see a Kubernetes client; only [`ui`] writes to stdout and stderr.
 
+pub mod cli;
 pub mod doctor;
 pub mod exit;
 pub mod finding;

@@ -10,8 +10,8 @@ use crate::exit::Exit;
 use crate::finding::{Diagnosis, Evidence, Finding, NotJudged, Passed, Severity};
 use crate::plan::Plan;
 use crate::resource::ObjectRef;
-use crate::snapshot::{Right, Snapshot, Want};
-use crate::text::{escape, shell_line};
+use crate::snapshot::{Right, Snapshot};
+use crate::text::escape;
 use crate::time::Timestamp;
 use crate::ui::Ui;
 
@@ -126,6 +126,10 @@ pub struct Report {
     /// Why the run could not do its work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorReport>,
+    /// Whether diagnosis and plan stand on the screen already, above the question that was asked: then the closing
+    /// text does not repeat them.
+    #[serde(skip)]
+    pub shown: bool,
 }
 
 /// See [`Report::tool`].
@@ -408,6 +412,7 @@ impl Report {
             plan: None,
             result: None,
             error: None,
+            shown: false,
         }
     }
 
@@ -433,6 +438,12 @@ impl Report {
     /// Renders and writes to stdout.
     pub fn print(&self, ui: &Ui, output: Output) {
         ui.out(&self.render(output, ui.styles(), ui.width()));
+    }
+
+    /// Diagnosis and plan as text, without the verdict: what stands above a question.
+    #[must_use]
+    pub fn render_body(&self, output: Output, styles: &crate::ui::Styles, width: usize) -> String {
+        text::body(self, styles, width, output == Output::Wide)
     }
 
     /// Renders, ending in a newline unless empty.
@@ -498,26 +509,8 @@ pub fn judge(diagnosis: &Diagnosis, fail_on: FailOn) -> (Verdict, Exit) {
     }
 }
 
-/// The rights among the reads that were refused, for a hint.
-#[must_use]
-pub fn missing_rights(report: &Report) -> Vec<&Right> {
-    report.not_run.iter().filter_map(|item| item.missing.as_ref()).collect()
-}
-
 /// A plan as text, for the prompt and the report.
 #[must_use]
 pub fn plan_text(plan: &PlanReport, target: &str, styles: &crate::ui::Styles) -> String {
     text::plan(plan, target, styles)
-}
-
-/// A copyable command line.
-#[must_use]
-pub fn command_line(argv: &[String]) -> String {
-    shell_line(argv)
-}
-
-/// How a read is named where it failed.
-#[must_use]
-pub fn what(want: &Want) -> String {
-    want.to_string()
 }

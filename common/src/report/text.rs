@@ -17,12 +17,29 @@ use crate::ui::Styles;
 const INDENT: usize = 24;
 
 pub(super) fn report(report: &Report, styles: &Styles, width: usize, wide: bool) -> String {
-    let mut out = Page { text: String::new(), styles, width };
-    if let Some(error) = &report.error {
-        // The error itself has gone to stderr; stdout stays empty for a person.
-        let _ = error;
+    if report.error.is_some() {
+        // It has gone to stderr; stdout stays empty for a person.
         return String::new();
     }
+    let text = if report.shown { String::new() } else { body(report, styles, width, wide) };
+    let mut out = Page { text, styles, width };
+    if let Some(result) = &report.result {
+        if !result.next.is_empty() && !out.text.is_empty() {
+            out.text.push('\n');
+        }
+        for line in &result.next {
+            let _ = writeln!(out.text, "     {}", escape(line));
+        }
+    }
+    out.verdict(report);
+    if let Some(undo) = report.result.as_ref().and_then(|result| result.undo.as_ref()) {
+        let _ = writeln!(out.text, "Undo: {}", styles.command.style(shell_line(undo)));
+    }
+    out.text
+}
+
+pub(super) fn body(report: &Report, styles: &Styles, width: usize, wide: bool) -> String {
+    let mut out = Page { text: String::new(), styles, width };
     out.header(report);
     for passed in &report.checks {
         out.line(styles.good, "[OK]", "", &passed.check, &passed.message);
@@ -48,24 +65,10 @@ pub(super) fn report(report: &Report, styles: &Styles, width: usize, wide: bool)
         out.text.push('\n');
         out.text.push_str(&self::plan(plan, &target(report), styles));
     }
-    if let Some(result) = &report.result {
-        if !report.findings.is_empty() || !report.checks.is_empty() || report.plan.is_some() {
-            out.text.push('\n');
-        }
-        for line in &result.next {
-            out.text.push_str("     ");
-            out.text.push_str(&escape(line));
-            out.text.push('\n');
-        }
-        if let Some(undo) = &result.undo {
-            let _ = writeln!(out.text, "Undo: {}", styles.command.style(shell_line(undo)));
-        }
-    }
-    out.verdict(report);
     out.text
 }
 
-/// `cluster context prod` for prompts and plans.
+/// `context prod, https://…` for prompts and plans.
 fn target(report: &Report) -> String {
     report.target.as_ref().map_or_else(String::new, |target| {
         format!(

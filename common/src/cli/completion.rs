@@ -1,0 +1,199 @@
+//! Completion: static scripts for shells, and kubectl's own protocol with live names.
+//!
+//! kubectl (1.26 and later) completes a plugin by running `kubectl_complete-<plugin>` with the words typed so far; it
+//! expects `value<TAB>description` lines and a last line `:<directive>` (kubernetes/kubectl
+//! pkg/cmd/plugin/plugin_completion.go). The helper is a script of two lines that calls this program with a hidden verb.
+
+use std::ffi::{OsStr, OsString};
+use std::time::Duration;
+
+use clap::{Args as _, FromArgMatches as _};
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+
+use super::flags::CompletionFor;
+use super::session::{Failure, Session};
+use crate::doctor::{About, Doctor};
+use crate::exit::Exit;
+use crate::kinds::NAMESPACES;
+use crate::kube::{self, ConnectionFlags, Environment, Timeouts};
+use crate::plan::backup;
+use crate::snapshot::{Collector, Form, Need, Origin, Want};
+use crate::text::escape;
+use crate::ui::{ColorChoice, Ui};
+
+/// Answers `kubectl_complete-…`; not for typing.
+pub(super) const HIDDEN_VERB: &str = "__complete";
+
+/// Time for live names: a person waits for it with the TAB key down.
+const LIVE_NAMES: Duration = Duration::from_millis(1500);
+
+/// cobra's directive «no file names» (spf13/cobra completions.go, ShellCompDirectiveNoFileComp).
+const NO_FILES: &str = ":4";
+
+/// The name of the helper file for kubectl.
+pub(super) fn helper_name(about: &About) -> String {
+    format!("kubectl_complete-{}", about.name.replace('-', "_"))
+}
+
+/// Prints a script.
+#[expect(clippy::unnecessary_wraps, reason = "the verbs have one shape")]
+pub(super) fn print<D: Doctor>(session: &Session<D>, shell: CompletionFor) -> Result<Exit, Failure> {
+    let plugin = format!("kubectl-{}", session.about.name.replace('-', "_"));
+    let shell = match shell {
+        CompletionFor::Bash => clap_complete::Shell::Bash,
+        CompletionFor::Zsh => clap_complete::Shell::Zsh,
+        CompletionFor::Fish => clap_complete::Shell::Fish,
+        CompletionFor::Powershell => clap_complete::Shell::PowerShell,
+        CompletionFor::Kubectl => {
+            session.ui.out(&format!("#!/bin/sh\nexec {plugin} {HIDDEN_VERB} \"$@\"\n"));
+            session.ui.hint(&format!(
+                "save it as an executable file {} in a directory of the PATH",
+                helper_name(&session.about)
+            ));
+            return Ok(Exit::Ok);
+        }
+    };
+    let mut command = super::command::<D>(&session.about, OsStr::new(&plugin));
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command, plugin, &mut script);
+    session.ui.out(&String::from_utf8_lossy(&script));
+    Ok(Exit::Ok)
+}
+
+/// Answers kubectl. Whatever goes wrong, nothing is printed that would end up in the user's prompt.
+pub(super) fn complete<D: Doctor>(doctor: &D, argv0: &OsStr, typed: &[OsString]) -> Exit {
+    let about = doctor.about();
+    let flags = connection_flags(typed);
+    let mut command = with_candidates(super::command::<D>(&about, argv0), about, &flags);
+    let mut words = vec![OsString::from(about.name)];
+    words.extend(typed.iter().cloned());
+    let index = words.len() - 1;
+    let ui = Ui::new(ColorChoice::Never, true, true);
+    let candidates = clap_complete::engine::complete(&mut command, words, index.max(1), None).unwrap_or_default();
+    for candidate in candidates.iter().filter(|candidate| !candidate.is_hide_set()) {
+        let value = candidate.get_value().to_string_lossy();
+        let help = candidate.get_help().map(ToString::to_string).unwrap_or_default();
+        let help = help.lines().next().unwrap_or_default();
+        ui.out(&if help.is_empty() {
+            format!("{}\n", escape(&value))
+        } else {
+            format!("{}\t{}\n", escape(&value), escape(help))
+        });
+    }
+    ui.out(&format!("{NO_FILES}\n"));
+    Exit::Ok
+}
+
+/// The connection flags among half a command line.
+fn connection_flags(typed: &[OsString]) -> ConnectionFlags {
+    let command = ConnectionFlags::augment_args(clap::Command::new("x"))
+        .ignore_errors(true)
+        .allow_external_subcommands(true)
+        .disable_help_flag(true);
+    // Every word on its own, so that an unknown one hides only itself: flags may stand before or behind the verb.
+    let mut words = vec![OsString::from("x")];
+    let mut rest = typed.iter().peekable();
+    while let Some(word) = rest.next() {
+        let text = word.to_string_lossy();
+        if !text.starts_with('-') {
+            continue;
+        }
+        let known = command.get_arguments().any(|arg| {
+            arg.get_long().is_some_and(|long| text == format!("--{long}"))
+                || arg.get_short().is_some_and(|short| text == format!("-{short}"))
+        });
+        if known && rest.peek().is_some() {
+            words.push(word.clone());
+            words.extend(rest.next().cloned());
+        } else if text.contains('=') {
+            words.push(word.clone());
+        }
+    }
+    command
+        .try_get_matches_from(words)
+        .ok()
+        .and_then(|matches| ConnectionFlags::from_arg_matches(&matches).ok())
+        .unwrap_or_default()
+}
+
+/// The command with names for its values.
+fn with_candidates(command: clap::Command, about: About, flags: &ConnectionFlags) -> clap::Command {
+    let contexts = {
+        let flags = flags.clone();
+        ArgValueCandidates::new(move || {
+            kube::contexts(&flags, &Environment::from_process())
+                .into_iter()
+                .map(|context| CompletionCandidate::new(context.name).help(context.server.map(Into::into)))
+                .collect()
+        })
+    };
+    let namespaces = || {
+        let flags = flags.clone();
+        ArgValueCandidates::new(move || names(live_namespaces(&flags)))
+    };
+    let codes = ArgValueCandidates::new(move || {
+        super::explain::rules(&about)
+            .map(|rule| CompletionCandidate::new(rule.code).help(Some(rule.name.into())))
+            .collect()
+    });
+    let backups = ArgValueCandidates::new(move || {
+        let saved = backup::root(None).and_then(|root| backup::list(&root)).map(|(saved, _)| saved).unwrap_or_default();
+        saved
+            .into_iter()
+            .filter(|saved| saved.plan.tool == about.name)
+            .map(|saved| CompletionCandidate::new(saved.id.clone()).help(Some(saved.state().into())))
+            .collect()
+    });
+    let mut command = command
+        .mut_arg("context", |arg| arg.add(contexts))
+        .mut_arg("namespace", |arg| arg.add(namespaces()))
+        .mut_subcommand("explain", |verb| verb.mut_arg("code", |arg| arg.add(codes)))
+        .mut_subcommand("undo", |verb| verb.mut_arg("id", |arg| arg.add(backups)));
+    let verbs: Vec<(String, Vec<String>)> = command
+        .get_subcommands()
+        .map(|verb| {
+            let of_namespaces = verb
+                .get_arguments()
+                .filter(|arg| arg.get_id().as_str().ends_with("namespace") && arg.get_id() != "namespace")
+                .map(|arg| arg.get_id().to_string())
+                .collect();
+            (verb.get_name().to_owned(), of_namespaces)
+        })
+        .collect();
+    for (verb, arguments) in verbs {
+        for argument in arguments {
+            command = command.mut_subcommand(&verb, |verb| verb.mut_arg(argument, |arg| arg.add(namespaces())));
+        }
+    }
+    command
+}
+
+fn names(names: Vec<String>) -> Vec<CompletionCandidate> {
+    names.into_iter().map(CompletionCandidate::new).collect()
+}
+
+/// Names of namespaces, if the server answers in time. A credential plugin that might ask something is not run.
+fn live_namespaces(flags: &ConnectionFlags) -> Vec<String> {
+    let Ok((_, config)) = kube::resolve(flags, &Environment::from_process()) else { return Vec::new() };
+    if config.auth_info.exec.is_some() {
+        return Vec::new();
+    }
+    let timeouts = Timeouts { request: Some(LIVE_NAMES), connect: LIVE_NAMES, ..Timeouts::default() };
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return Vec::new() };
+    let listed = runtime.block_on(async {
+        let api = kube::connect(config, "kubectl-rancher-completion", timeouts).ok()?;
+        let collector = Collector::new(api);
+        let want = Want::List { resource: NAMESPACES, namespace: None, selector: None, form: Form::Metadata };
+        let origin = Origin::default();
+        let look = collector.snapshot(&origin, |_| vec![Need::optional(want.clone(), "names")]);
+        let snapshot = tokio::time::timeout(LIVE_NAMES, look).await.ok()?;
+        match &snapshot.readings.first()?.content {
+            crate::snapshot::Content::Objects(objects) => Some(
+                objects.iter().filter_map(|object| object["metadata"]["name"].as_str().map(str::to_owned)).collect(),
+            ),
+            _ => None,
+        }
+    });
+    runtime.shutdown_background();
+    listed.unwrap_or_default()
+}

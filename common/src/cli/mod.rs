@@ -1,0 +1,176 @@
+//! The command line: parsing, the verbs, and how a run ends. A plugin's `main` is one call of [`main`].
+
+mod check;
+mod completion;
+mod explain;
+mod fix;
+mod flags;
+mod interrupt;
+mod invocation;
+mod rbac;
+mod save;
+mod session;
+mod undo;
+mod version;
+mod watch;
+
+use std::ffi::{OsStr, OsString};
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory as _, FromArgMatches as _};
+
+use crate::doctor::{About, Doctor};
+use crate::exit::Exit;
+use crate::report::{Output, Report};
+use crate::ui::{ColorChoice, Ui};
+use flags::{Cli, Verb};
+use session::{Failure, Session};
+
+/// Runs a plugin with the process's own arguments.
+#[must_use]
+pub fn main<D: Doctor>(doctor: &D) -> ExitCode {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    install_panic_hook(doctor.about().name);
+    // rustls panics when several providers are linked and none was chosen; an error means one was chosen already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    run(doctor, &args).into()
+}
+
+/// A panic is our bug: say so, without a backtrace into the user's ticket unless they ask for one, and show the cursor
+/// again. The exit code then is 101 in tests and 134 in release builds, which no documented outcome uses.
+fn install_panic_hook(name: &'static str) {
+    let default = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        crate::ui::show_cursor();
+        Ui::new(ColorChoice::Auto, false, false)
+            .error(&format!("{name} has a bug and stops here; nothing more is written to the cluster"));
+        default(info);
+    }));
+}
+
+fn run<D: Doctor>(doctor: &D, args: &[OsString]) -> Exit {
+    let about = doctor.about();
+    let argv0 = args.first().cloned().unwrap_or_else(|| about.name.into());
+    if args.get(1).is_some_and(|word| word == completion::HIDDEN_VERB) {
+        return completion::complete(doctor, &argv0, &args[2..]);
+    }
+    match parse::<D>(&about, &argv0, args) {
+        Ok(cli) => dispatch(doctor, &argv0, cli),
+        Err(error) => usage(&about, args, &error),
+    }
+}
+
+/// The command with the texts of this plugin and the name it was called by.
+fn command<D: Doctor>(about: &About, argv0: &OsStr) -> clap::Command {
+    let words = invocation::words(argv0, std::env::var_os("PATH").as_deref()).join(" ");
+    Cli::<D::Question>::command()
+        .name(about.name)
+        .bin_name(words)
+        .about(about.question)
+        .version(about.version)
+        .after_help(about.after_help)
+        .disable_version_flag(true)
+}
+
+fn parse<D: Doctor>(about: &About, argv0: &OsStr, args: &[OsString]) -> Result<Cli<D::Question>, clap::Error> {
+    let try_parse = |args: &[OsString]| {
+        let mut command = command::<D>(about, argv0);
+        let matches = command.try_get_matches_from_mut(args)?;
+        Cli::<D::Question>::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    };
+    match try_parse(args) {
+        // The bare command is `check`, so its flags may follow directly.
+        Ok(Cli { verb: None, .. }) => try_parse(&with_check(args)),
+        Err(error) if error.kind() == ErrorKind::UnknownArgument => try_parse(&with_check(args)).map_err(|_| error),
+        other => other,
+    }
+}
+
+fn with_check(args: &[OsString]) -> Vec<OsString> {
+    let mut words = args.to_vec();
+    words.insert(words.len().min(1), "check".into());
+    words
+}
+
+/// Help goes to stdout with 0, everything else clap says is wrong usage.
+fn usage(about: &About, args: &[OsString], error: &clap::Error) -> Exit {
+    let rendered = error.render();
+    let ui = Ui::new(ColorChoice::Auto, false, false);
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        ui.out(&rendered.to_string());
+        return Exit::Ok;
+    }
+    ui.plan(&rendered.to_string());
+    let message = rendered.to_string();
+    let first = message.lines().next().unwrap_or_default().trim_start_matches("error: ");
+    let output = wanted_output(args);
+    if output.machine() {
+        Report::failure(about, Exit::Usage, first, None).print(&ui, output);
+    }
+    Exit::Usage
+}
+
+/// The `-o` of a command line that could not be parsed.
+fn wanted_output(args: &[OsString]) -> Output {
+    let words: Vec<&str> = args.iter().filter_map(|word| word.to_str()).collect();
+    let value = words.iter().enumerate().find_map(|(index, word)| match *word {
+        "-o" | "--output" => words.get(index + 1).copied(),
+        word => word.strip_prefix("--output=").or_else(|| word.strip_prefix("-o=")).or_else(|| word.strip_prefix("-o")),
+    });
+    match value {
+        Some("json") => Output::Json,
+        Some("yaml") => Output::Yaml,
+        _ => Output::Table,
+    }
+}
+
+fn dispatch<D: Doctor>(doctor: &D, argv0: &OsStr, cli: Cli<D::Question>) -> Exit {
+    let Cli { connection, look, output: before, verb } = cli;
+    log_requests(look.verbose);
+    let about = doctor.about();
+    let chosen = |flag: &flags::OutputFlag| flag.output.or(before).unwrap_or_default();
+    let output = match &verb {
+        Some(Verb::Check(args)) => chosen(&args.output),
+        Some(Verb::Fix(args)) => chosen(&args.output),
+        Some(Verb::Undo(args)) => chosen(&args.output),
+        Some(Verb::Watch(args)) => chosen(&args.output),
+        Some(Verb::Version(args)) => chosen(&args.output),
+        _ => before.unwrap_or_default(),
+    };
+    let ui = Ui::new(look.color, look.quiet, output.machine());
+    let session = Session::new(doctor.clone(), about, ui, output, connection, argv0.to_owned());
+    let result = match verb {
+        None => Err(Failure::usage("no verb was given")),
+        Some(Verb::Explain(args)) => explain::run(&session, &args),
+        Some(Verb::Version(args)) => version::run(&session, &args),
+        Some(Verb::Completion(args)) => completion::print::<D>(&session, args.shell),
+        Some(Verb::Rbac(args)) => rbac::run(&session, &args),
+        Some(Verb::Check(args)) => session.block_on(check::run(&session, args)),
+        Some(Verb::Fix(args)) => session.block_on(fix::run(&session, args)),
+        Some(Verb::Undo(args)) => session.block_on(undo::run(&session, args)),
+        Some(Verb::Watch(args)) => session.block_on(watch::run(&session, args)),
+        Some(Verb::Snapshot(args)) => session.block_on(save::run(&session, args)),
+    };
+    result.unwrap_or_else(|failure| session.fail(&failure))
+}
+
+/// `-v` shows each request's line, `-vv` what hyper and rustls say. Bodies are never logged: kube would put a whole
+/// answer, Secrets included, into a warning when it cannot be read.
+fn log_requests(verbose: u8) {
+    use tracing_subscriber::filter::{LevelFilter, Targets};
+    use tracing_subscriber::layer::SubscriberExt as _;
+    use tracing_subscriber::util::SubscriberInitExt as _;
+    if verbose == 0 {
+        return;
+    }
+    let level = if verbose > 1 { LevelFilter::DEBUG } else { LevelFilter::OFF };
+    let targets = Targets::new()
+        .with_target("rancher_common", LevelFilter::DEBUG)
+        .with_target("hyper_util", level)
+        .with_target("rustls", level);
+    let _ = tracing_subscriber::registry()
+        .with(targets)
+        .with(tracing_subscriber::fmt::layer().with_writer(std::io::stderr).without_time().with_ansi(false))
+        .try_init();
+}
