@@ -1,47 +1,116 @@
 //! From flags, environment and kubeconfig files to one server, one user and one namespace, as kubectl does it.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap, HashSet},
     ffi::OsString,
-    io,
+    fmt,
+    io::{self, IsTerminal as _},
     path::{Path, PathBuf},
 };
 
+use ::kube::config::{AuthInfo, AuthProviderConfig, ExecAuthCluster, ExecConfig, ExecInteractiveMode, NamedExtension};
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use http::Uri;
+use rustls::pki_types::{CertificateDer, pem::PemObject as _};
+use serde::Deserialize;
 use thiserror::Error;
 
-use super::flags::ConnectionFlags;
+use super::{error::bounded, flags::ConnectionFlags, no_proxy};
 
 /// Where a pod finds its service account.
 const SERVICE_ACCOUNT_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
+/// The variables that decide about connections; nothing else is read.
+const VARIABLES: [&str; 15] = [
+    "KUBECONFIG",
+    "HOME",
+    "HOMEDRIVE",
+    "HOMEPATH",
+    "USERPROFILE",
+    "HTTPS_PROXY",
+    "https_proxy",
+    "HTTP_PROXY",
+    "http_proxy",
+    "NO_PROXY",
+    "no_proxy",
+    "REQUEST_METHOD",
+    "POD_NAMESPACE",
+    "KUBERNETES_SERVICE_HOST",
+    "KUBERNETES_SERVICE_PORT",
+];
+
 /// What the process environment says about connections, read once at the start.
 ///
 /// Nothing else in the suite looks at these variables, so tests never have to change the process environment.
-#[derive(Clone, Debug, Default)]
+/// `Debug` names the variables without their values: a proxy's URL may hold a password.
+#[derive(Clone, Default)]
 pub struct Environment {
     variables: BTreeMap<String, OsString>,
-    service_account: PathBuf,
+    service_account: Option<PathBuf>,
     stdin_is_terminal: bool,
 }
 
 impl Environment {
     /// The environment of this process.
     pub fn from_process() -> Self {
-        Self::default()
+        let set = VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var_os(name)?)));
+        Self {
+            variables: set.collect(),
+            service_account: Some(PathBuf::from(SERVICE_ACCOUNT_DIR)),
+            stdin_is_terminal: io::stdin().is_terminal(),
+        }
     }
 
     /// An environment with these variables and nothing else; stdin is no terminal, and there is no service account.
-    pub fn from_variables<K: Into<String>, V: Into<OsString>>(
-        variables: impl IntoIterator<Item = (K, V)>,
-    ) -> Self {
+    pub fn from_variables<K: Into<String>, V: Into<OsString>>(variables: impl IntoIterator<Item = (K, V)>) -> Self {
         Self {
-            variables: variables
-                .into_iter()
-                .map(|(name, value)| (name.into(), value.into()))
-                .collect(),
-            service_account: PathBuf::new(),
+            variables: variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            service_account: None,
             stdin_is_terminal: false,
         }
+    }
+
+    /// The same with a pod's service account in `directory` (`token`, `ca.crt`, `namespace`).
+    #[must_use]
+    pub fn with_service_account(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.service_account = Some(directory.into());
+        self
+    }
+
+    /// A variable as text; unset, empty and undecodable are all `None`, as client-go treats them.
+    fn get(&self, name: &str) -> Option<&str> {
+        self.variables.get(name)?.to_str().filter(|value| !value.is_empty())
+    }
+
+    /// The first of these variables that is set and not empty.
+    fn first(&self, names: &[&str]) -> Option<&str> {
+        names.iter().find_map(|name| self.get(name))
+    }
+
+    /// `~/.kube/config`, where `~` is what client-go takes it to be.
+    fn default_kubeconfig(&self) -> Option<PathBuf> {
+        let below = |home: PathBuf| home.join(".kube").join("config");
+        if !cfg!(windows) {
+            return self.get("HOME").map(PathBuf::from).map(below);
+        }
+        let drive = self.get("HOMEDRIVE").zip(self.get("HOMEPATH")).map(|(drive, path)| format!("{drive}{path}"));
+        let homes: Vec<PathBuf> = [self.get("HOME"), drive.as_deref(), self.get("USERPROFILE")]
+            .into_iter()
+            .flatten()
+            .map(PathBuf::from)
+            .collect();
+        let with_file = homes.iter().cloned().map(below).find(|file| file.exists());
+        with_file.or_else(|| homes.into_iter().next().map(below))
+    }
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Environment")
+            .field("variables", &self.variables.keys().collect::<Vec<_>>())
+            .field("service_account", &self.service_account)
+            .field("stdin_is_terminal", &self.stdin_is_terminal)
+            .finish()
     }
 }
 
@@ -162,6 +231,12 @@ pub enum ConfigError {
         /// What is wrong.
         problem: String,
     },
+    /// The credential plugin must ask the person something, and there is no terminal to ask at.
+    #[error("the credential plugin {command:?} needs a terminal (interactiveMode: Always), and stdin is none")]
+    ExecNeedsTerminal {
+        /// The program named in the kubeconfig.
+        command: String,
+    },
     /// Inside a cluster, but the service account is not usable.
     #[error("the service account of this pod cannot be used: {0}")]
     InCluster(String),
@@ -170,38 +245,909 @@ pub enum ConfigError {
 impl ConfigError {
     /// Whether the person named something wrong (exit code 2), as opposed to something broken around them (1).
     pub fn is_usage(&self) -> bool {
-        true
+        match self {
+            Self::NoKubeconfig { .. }
+            | Self::FileMissing { .. }
+            | Self::Unknown { .. }
+            | Self::NoContext { .. }
+            | Self::NoServer { .. }
+            | Self::BadServer { .. }
+            | Self::BadFlag { .. }
+            | Self::ExecNeedsTerminal { .. } => true,
+            Self::Unreadable { .. } | Self::Parse { .. } | Self::BadSetting { .. } | Self::InCluster(_) => false,
+        }
     }
 
     /// What a person could do about it, if that is known.
     pub fn hint(&self) -> Option<String> {
-        None
+        match self {
+            Self::NoKubeconfig { .. } => Some(
+                "set KUBECONFIG or give --kubeconfig FILE; on a server node that is /etc/rancher/rke2/rke2.yaml or \
+                 /etc/rancher/k3s/k3s.yaml"
+                    .into(),
+            ),
+            Self::Unknown { kind, available, .. } if available.is_empty() => {
+                Some(format!("the kubeconfig has no {kind} at all"))
+            }
+            Self::Unknown { available, .. } => Some(format!("there are: {}", listed(available))),
+            Self::NoContext { available } if available.is_empty() => {
+                Some("the kubeconfig has no contexts at all: is it the right file?".into())
+            }
+            Self::NoContext { available } => Some(format!("give --context NAME; there are: {}", listed(available))),
+            Self::ExecNeedsTerminal { .. } => Some("run the command in a terminal, or use other credentials".into()),
+            _ => None,
+        }
     }
+}
+
+/// Names for a hint: all of a few, the first of many.
+fn listed(names: &[String]) -> String {
+    const SHOWN: usize = 20;
+    let mut text = names.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    if names.len() > SHOWN {
+        text.push_str(&format!(" and {} more", names.len() - SHOWN));
+    }
+    bounded(&text, 1000)
 }
 
 /// Decides where to go.
 ///
-/// Reads files and the given environment only; runs no credential plugin and sends nothing.
+/// Reads files and the given environment only; runs no credential plugin and sends nothing. As kubectl does, it leaves
+/// the credentials of the kubeconfig out when the server is plain `http`.
 ///
 /// # Errors
 /// [`ConfigError`]; see there. A kubeconfig that cannot be read is an error even inside a cluster.
-pub fn resolve(
-    flags: &ConnectionFlags,
-    environment: &Environment,
-) -> Result<(Target, ::kube::Config), ConfigError> {
-    let _ = (
-        flags,
-        environment,
-        Path::new(SERVICE_ACCOUNT_DIR),
-        environment.stdin_is_terminal,
-        &environment.service_account,
-        &environment.variables,
-    );
-    Err(ConfigError::NoKubeconfig { tried: Vec::new() })
+pub fn resolve(flags: &ConnectionFlags, environment: &Environment) -> Result<(Target, ::kube::Config), ConfigError> {
+    check_flags(flags)?;
+    let loaded = Kubeconfig::load(flags, environment)?;
+    let kubeconfig = match loaded {
+        Loaded::Files(kubeconfig) => kubeconfig,
+        Loaded::Nothing { tried, may_be_in_cluster } => {
+            if may_be_in_cluster
+                && !names_a_target(flags)
+                && let Some(found) = in_cluster(flags, environment)?
+            {
+                return Ok(found);
+            }
+            if given(flags.server.as_ref()).is_none() {
+                return Err(ConfigError::NoKubeconfig { tried });
+            }
+            Kubeconfig::default()
+        }
+    };
+    kubeconfig.resolve(flags, environment)
 }
 
 /// The contexts that a person could mean, for completion: never fails, runs nothing, sends nothing.
 pub fn contexts(flags: &ConnectionFlags, environment: &Environment) -> Vec<ContextRef> {
-    let _ = (flags, environment);
-    Vec::new()
+    match Kubeconfig::load(flags, environment) {
+        Ok(Loaded::Files(kubeconfig)) => kubeconfig.context_refs(),
+        Ok(Loaded::Nothing { .. }) | Err(_) => Vec::new(),
+    }
+}
+
+/// Combinations that make no sense whatever the kubeconfig says.
+fn check_flags(flags: &ConnectionFlags) -> Result<(), ConfigError> {
+    if flags.insecure_skip_tls_verify && flags.certificate_authority.is_some() {
+        return Err(ConfigError::BadFlag {
+            flag: "--insecure-skip-tls-verify",
+            problem: "cannot be used together with --certificate-authority".into(),
+        });
+    }
+    flags.request_timeout().map(|_| ())
+}
+
+/// Whether flags ask for a certain server or user, so that a pod's service account cannot be what is meant.
+fn names_a_target(flags: &ConnectionFlags) -> bool {
+    flags.insecure_skip_tls_verify
+        || [&flags.context, &flags.cluster, &flags.user, &flags.server, &flags.tls_server_name]
+            .iter()
+            .any(|flag| given(flag.as_ref()).is_some())
+        || [&flags.kubeconfig, &flags.certificate_authority, &flags.client_certificate, &flags.client_key]
+            .iter()
+            .any(|flag| flag.is_some())
+}
+
+/// kubectl treats an empty flag as one that was not given.
+fn given(flag: Option<&String>) -> Option<&str> {
+    flag.map(String::as_str).filter(|value| !value.is_empty())
+}
+
+// The kubeconfig's shape. These are our own types rather than kube's, since kubectl accepts more than those do (a context
+// without a cluster, null for almost everything), and since fewer fields are looked at this way.
+
+#[derive(Deserialize)]
+struct RawFile {
+    #[serde(default)]
+    kind: Option<String>,
+    #[serde(default, rename = "current-context")]
+    current_context: Option<String>,
+    #[serde(default)]
+    clusters: Option<Vec<RawNamedCluster>>,
+    #[serde(default)]
+    contexts: Option<Vec<RawNamedContext>>,
+    #[serde(default)]
+    users: Option<Vec<RawNamedUser>>,
+}
+
+#[derive(Deserialize)]
+struct RawNamedCluster {
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    cluster: Option<Cluster>,
+}
+
+#[derive(Deserialize)]
+struct RawNamedContext {
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    context: Option<Context>,
+}
+
+#[derive(Deserialize)]
+struct RawNamedUser {
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    user: Option<User>,
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+struct Cluster {
+    server: Option<String>,
+    tls_server_name: Option<String>,
+    insecure_skip_tls_verify: Option<bool>,
+    certificate_authority: Option<String>,
+    certificate_authority_data: Option<String>,
+    proxy_url: Option<String>,
+    disable_compression: Option<bool>,
+    extensions: Option<Vec<NamedExtension>>,
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(default)]
+struct Context {
+    cluster: Option<String>,
+    user: Option<String>,
+    namespace: Option<String>,
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+struct User {
+    client_certificate: Option<String>,
+    client_certificate_data: Option<String>,
+    client_key: Option<String>,
+    client_key_data: Option<String>,
+    token: Option<String>,
+    #[serde(rename = "tokenFile")]
+    token_file: Option<String>,
+    #[serde(rename = "as")]
+    impersonate: Option<String>,
+    as_uid: Option<String>,
+    as_groups: Option<Vec<String>>,
+    as_user_extra: Option<HashMap<String, Vec<String>>>,
+    username: Option<String>,
+    password: Option<String>,
+    auth_provider: Option<AuthProviderConfig>,
+    exec: Option<ExecConfig>,
+}
+
+/// All files of a kubeconfig, merged: the first file that has a name or a value wins.
+#[derive(Default)]
+struct Kubeconfig {
+    files: Vec<PathBuf>,
+    current_context: Option<String>,
+    clusters: Vec<(String, Cluster)>,
+    contexts: Vec<(String, Context)>,
+    users: Vec<(String, User)>,
+}
+
+enum Loaded {
+    Files(Kubeconfig),
+    Nothing { tried: Vec<PathBuf>, may_be_in_cluster: bool },
+}
+
+impl Kubeconfig {
+    /// client-go's `ClientConfigLoadingRules`: `--kubeconfig` alone, else the list in `KUBECONFIG`, else `~/.kube/config`.
+    fn load(flags: &ConnectionFlags, environment: &Environment) -> Result<Loaded, ConfigError> {
+        if let Some(path) = flags.kubeconfig.as_ref().filter(|path| !path.as_os_str().is_empty()) {
+            let mut kubeconfig = Self::default();
+            return match kubeconfig.add(path)? {
+                true => Ok(Loaded::Files(kubeconfig)),
+                false => Err(ConfigError::FileMissing { path: path.clone() }),
+            };
+        }
+        let (paths, may_be_in_cluster) = match environment.variables.get("KUBECONFIG").filter(|list| !list.is_empty()) {
+            Some(list) => (std::env::split_paths(list).collect::<Vec<_>>(), false),
+            None => (environment.default_kubeconfig().into_iter().collect(), true),
+        };
+        let mut kubeconfig = Self::default();
+        let mut tried: Vec<PathBuf> = Vec::new();
+        for path in paths {
+            if path.as_os_str().is_empty() || tried.contains(&path) {
+                continue;
+            }
+            // A file of the list that is not there is no error: kubectl skips it, too.
+            kubeconfig.add(&path)?;
+            tried.push(path);
+        }
+        Ok(if kubeconfig.files.is_empty() {
+            Loaded::Nothing { tried, may_be_in_cluster }
+        } else {
+            Loaded::Files(kubeconfig)
+        })
+    }
+
+    /// Merges one file in; `false` if it does not exist.
+    fn add(&mut self, path: &Path) -> Result<bool, ConfigError> {
+        let bytes = match std::fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(source) => {
+                return Err(ConfigError::Unreadable { what: "the kubeconfig", path: path.to_owned(), source });
+            }
+        };
+        let parse_error = |position, problem: &str| ConfigError::Parse {
+            path: path.to_owned(),
+            position,
+            problem: problem.to_owned(),
+        };
+        let text = decode_text(bytes).ok_or_else(|| parse_error(None, "is no text in UTF-8 or UTF-16"))?;
+        let raw = parse(&text).map_err(|(position, problem)| parse_error(position, problem))?;
+        if raw.kind.as_deref().is_some_and(|kind| !kind.is_empty() && kind != "Config") {
+            return Err(parse_error(None, "is no kubeconfig: its kind is not Config"));
+        }
+        // Relative paths in a file are relative to the file.
+        let directory = path.parent().unwrap_or(Path::new(""));
+        let clusters = named(raw.clusters, |entry| (entry.name, entry.cluster));
+        let contexts = named(raw.contexts, |entry| (entry.name, entry.context));
+        let users = named(raw.users, |entry| (entry.name, entry.user));
+        let (Some(clusters), Some(contexts), Some(users)) = (clusters, contexts, users) else {
+            return Err(parse_error(None, "has two clusters, two contexts or two users of the same name"));
+        };
+        merge(&mut self.clusters, clusters.into_iter().map(|(name, cluster)| (name, cluster.normalised(directory))));
+        merge(&mut self.contexts, contexts.into_iter().map(|(name, context)| (name, context.normalised())));
+        merge(&mut self.users, users.into_iter().map(|(name, user)| (name, user.normalised(directory))));
+        self.current_context = self.current_context.take().or(nonempty(raw.current_context));
+        self.files.push(path.to_owned());
+        Ok(true)
+    }
+
+    fn context_refs(&self) -> Vec<ContextRef> {
+        self.contexts
+            .iter()
+            .map(|(name, context)| ContextRef {
+                name: name.clone(),
+                server: context
+                    .cluster
+                    .as_ref()
+                    .and_then(|cluster| find(&self.clusters, cluster))
+                    .and_then(|cluster| cluster.server.as_deref())
+                    .map(without_credentials),
+                current: self.current_context.as_ref() == Some(name),
+            })
+            .collect()
+    }
+
+    fn resolve(
+        self,
+        flags: &ConnectionFlags,
+        environment: &Environment,
+    ) -> Result<(Target, ::kube::Config), ConfigError> {
+        let contexts = self.context_refs();
+
+        // Which context.
+        let flag_context = given(flags.context.as_ref());
+        let context_name = flag_context.or(self.current_context.as_deref());
+        let context = match context_name {
+            None => Context::default(),
+            Some(name) => find(&self.contexts, name).cloned().ok_or_else(|| ConfigError::Unknown {
+                kind: "context",
+                name: name.to_owned(),
+                named_by: if flag_context.is_some() { "--context".into() } else { "current-context".into() },
+                available: names(&self.contexts),
+            })?,
+        };
+
+        // Which cluster, and what the flags change of it.
+        let flag_cluster = given(flags.cluster.as_ref());
+        let flag_server = given(flags.server.as_ref());
+        let cluster_name = flag_cluster.or(context.cluster.as_deref());
+        let mut cluster = match cluster_name {
+            None if flag_server.is_some() => Cluster::default(),
+            None => {
+                return Err(match context_name {
+                    None => ConfigError::NoContext { available: names(&self.contexts) },
+                    Some(name) => ConfigError::BadSetting {
+                        setting: "cluster",
+                        of: format!("context {name:?}"),
+                        problem: "is missing".into(),
+                    },
+                });
+            }
+            Some(name) => match find(&self.clusters, name) {
+                Some(cluster) => cluster.clone(),
+                // With --server the context's cluster would only add its CA; kubectl does without it.
+                None if flag_cluster.is_none() && flag_server.is_some() => Cluster::default(),
+                None => {
+                    return Err(ConfigError::Unknown {
+                        kind: "cluster",
+                        name: name.to_owned(),
+                        named_by: named_by("--cluster", flag_cluster, context_name),
+                        available: names(&self.clusters),
+                    });
+                }
+            },
+        };
+        cluster.apply(flags);
+        let of_cluster = match cluster_name {
+            Some(name) => format!("cluster {name:?}"),
+            None => "the flags".to_owned(),
+        };
+        let server = match cluster.server.as_deref() {
+            Some(server) => parse_server(server)?,
+            None => return Err(ConfigError::NoServer { cluster: cluster_name.unwrap_or_default().to_owned() }),
+        };
+        let https = server.scheme_str() == Some("https");
+
+        // Which user.
+        let mut user = User::default();
+        let flag_user = given(flags.user.as_ref());
+        if let Some(name) = flag_user.or(context.user.as_deref()) {
+            match find(&self.users, name) {
+                Some(found) => user = found.clone(),
+                // The flags bring credentials of their own, or none are sent.
+                None if flag_user.is_none() && (!https || brings_credentials(flags)) => {}
+                None => {
+                    return Err(ConfigError::Unknown {
+                        kind: "user",
+                        name: name.to_owned(),
+                        named_by: named_by("--user", flag_user, context_name),
+                        available: names(&self.users),
+                    });
+                }
+            }
+        }
+        let of_user = format!("user {:?}", flag_user.or(context.user.as_deref()).unwrap_or_default());
+        user.apply(flags);
+
+        let mut config = base_config(server.clone());
+        config.default_namespace =
+            given(flags.namespace.as_ref()).or(context.namespace.as_deref()).unwrap_or("default").to_owned();
+        config.disable_compression = cluster.disable_compression.unwrap_or(false);
+        config.tls_server_name = cluster.tls_server_name.clone();
+        config.proxy_url = proxy(&cluster, &of_cluster, &server, environment)?;
+        if https {
+            config.accept_invalid_certs = cluster.insecure_skip_tls_verify.unwrap_or(false);
+            let ca = cluster.load_ca(&of_cluster)?;
+            if config.accept_invalid_certs && ca.is_some() {
+                return Err(ConfigError::BadSetting {
+                    setting: "insecure-skip-tls-verify",
+                    of: of_cluster,
+                    problem: "cannot be used together with a certificate authority".into(),
+                });
+            }
+            if let Some(pem) = &ca {
+                config.root_cert = Some(trusted(pem).ok_or_else(|| ConfigError::BadSetting {
+                    setting: "certificate-authority",
+                    of: of_cluster.clone(),
+                    problem: "holds no certificate in PEM".into(),
+                })?);
+            }
+            config.auth_info = user.auth_info(&of_user, flags, environment)?;
+            if let Some(exec) = config.auth_info.exec.as_mut().filter(|exec| exec.provide_cluster_info) {
+                exec.cluster = Some(cluster.for_exec(&server, ca.as_deref(), &of_cluster)?);
+            }
+        } else if flags.token.is_some() || flags.r#as.is_some() || flags.client_certificate.is_some() {
+            return Err(ConfigError::BadFlag {
+                flag: if flags.token.is_some() {
+                    "--token"
+                } else if flags.r#as.is_some() {
+                    "--as"
+                } else {
+                    "--client-certificate"
+                },
+                problem: format!("is not sent to {}, which is not https", without_credentials(&server.to_string())),
+            });
+        }
+
+        let target = Target {
+            context: context_name.map(str::to_owned),
+            context_from: if flag_context.or(flag_cluster).or(flag_server).is_some() { "flag" } else { "kubeconfig" },
+            server: display_server(&server),
+            namespace: config.default_namespace.clone(),
+            rancher_proxy: rancher_proxy(&server),
+            contexts,
+            kubeconfig: self.files,
+            insecure: config.accept_invalid_certs,
+        };
+        Ok((target, config))
+    }
+}
+
+impl Cluster {
+    fn normalised(mut self, directory: &Path) -> Self {
+        for value in [
+            &mut self.server,
+            &mut self.tls_server_name,
+            &mut self.certificate_authority,
+            &mut self.certificate_authority_data,
+            &mut self.proxy_url,
+        ] {
+            *value = nonempty(value.take());
+        }
+        self.certificate_authority = self.certificate_authority.map(|path| relative_to(directory, path));
+        self
+    }
+
+    /// client-go's `getCluster`: flags win, and a flag about trust replaces everything the kubeconfig says about trust.
+    fn apply(&mut self, flags: &ConnectionFlags) {
+        if flags.insecure_skip_tls_verify || flags.certificate_authority.is_some() {
+            self.insecure_skip_tls_verify = Some(flags.insecure_skip_tls_verify);
+            self.certificate_authority =
+                flags.certificate_authority.as_ref().map(|path| path.to_string_lossy().into_owned());
+            self.certificate_authority_data = None;
+        }
+        let server = given(flags.server.as_ref());
+        let tls_server_name = given(flags.tls_server_name.as_ref());
+        // The kubeconfig's tls-server-name belongs to the kubeconfig's server.
+        if server.is_some() || tls_server_name.is_some() {
+            self.tls_server_name = tls_server_name.map(str::to_owned);
+        }
+        if let Some(server) = server {
+            self.server = Some(server.to_owned());
+        }
+    }
+
+    /// The trusted certificates as PEM.
+    fn load_ca(&self, of: &str) -> Result<Option<Vec<u8>>, ConfigError> {
+        load(
+            self.certificate_authority_data.as_deref(),
+            self.certificate_authority.as_deref(),
+            "certificate-authority-data",
+            "the certificate authority",
+            of,
+        )
+    }
+
+    /// What a credential plugin with `provideClusterInfo` is told.
+    fn for_exec(&self, server: &Uri, ca: Option<&[u8]>, of: &str) -> Result<ExecAuthCluster, ConfigError> {
+        let cluster = ::kube::config::Cluster {
+            server: Some(server.to_string()),
+            insecure_skip_tls_verify: self.insecure_skip_tls_verify,
+            certificate_authority_data: ca.map(|pem| BASE64.encode(pem)),
+            proxy_url: self.proxy_url.clone(),
+            disable_compression: self.disable_compression,
+            tls_server_name: self.tls_server_name.clone(),
+            extensions: self.extensions.clone(),
+            ..Default::default()
+        };
+        ExecAuthCluster::try_from(&cluster).map_err(|_| ConfigError::BadSetting {
+            setting: "exec.provideClusterInfo",
+            of: of.to_owned(),
+            problem: "the cluster cannot be described to the credential plugin".into(),
+        })
+    }
+}
+
+impl Context {
+    fn normalised(mut self) -> Self {
+        for value in [&mut self.cluster, &mut self.user, &mut self.namespace] {
+            *value = nonempty(value.take());
+        }
+        self
+    }
+}
+
+impl User {
+    fn normalised(mut self, directory: &Path) -> Self {
+        for value in [
+            &mut self.client_certificate,
+            &mut self.client_certificate_data,
+            &mut self.client_key,
+            &mut self.client_key_data,
+            &mut self.token,
+            &mut self.token_file,
+            &mut self.impersonate,
+            &mut self.as_uid,
+            &mut self.username,
+            &mut self.password,
+        ] {
+            *value = nonempty(value.take());
+        }
+        for path in [&mut self.client_certificate, &mut self.client_key, &mut self.token_file] {
+            *path = path.take().map(|path| relative_to(directory, path));
+        }
+        // A bare program name is looked up in PATH.
+        if let Some(exec) = &mut self.exec {
+            exec.command = nonempty(exec.command.take()).map(|command| {
+                if command.contains(std::path::is_separator) { relative_to(directory, command) } else { command }
+            });
+        }
+        self
+    }
+
+    /// Flags win. A token on the command line takes the place of all other credentials: kubectl would still present the
+    /// user's client certificate, and the API server would then ignore the token.
+    fn apply(&mut self, flags: &ConnectionFlags) {
+        if let Some(token) = given(flags.token.as_ref()) {
+            *self = Self {
+                token: Some(token.to_owned()),
+                impersonate: self.impersonate.take(),
+                as_uid: self.as_uid.take(),
+                as_groups: self.as_groups.take(),
+                as_user_extra: self.as_user_extra.take(),
+                ..Self::default()
+            };
+        }
+        if let Some(path) = &flags.client_certificate {
+            self.client_certificate = Some(path.to_string_lossy().into_owned());
+            self.client_certificate_data = None;
+        }
+        if let Some(path) = &flags.client_key {
+            self.client_key = Some(path.to_string_lossy().into_owned());
+            self.client_key_data = None;
+        }
+        if let Some(name) = given(flags.r#as.as_ref()) {
+            self.impersonate = Some(name.to_owned());
+        }
+        if let Some(uid) = given(flags.as_uid.as_ref()) {
+            self.as_uid = Some(uid.to_owned());
+        }
+        if !flags.as_group.is_empty() {
+            self.as_groups = Some(flags.as_group.clone());
+        }
+    }
+
+    fn auth_info(self, of: &str, flags: &ConnectionFlags, environment: &Environment) -> Result<AuthInfo, ConfigError> {
+        let as_groups = self.as_groups.filter(|groups| !groups.is_empty());
+        let as_user_extra = self.as_user_extra.filter(|extra| !extra.is_empty());
+        if self.impersonate.is_none() && (self.as_uid.is_some() || as_groups.is_some() || as_user_extra.is_some()) {
+            return Err(if flags.as_uid.is_some() || !flags.as_group.is_empty() {
+                ConfigError::BadFlag {
+                    flag: if flags.as_uid.is_some() { "--as-uid" } else { "--as-group" },
+                    problem: "needs --as".into(),
+                }
+            } else {
+                ConfigError::BadSetting {
+                    setting: "as-groups, as-uid, as-user-extra",
+                    of: of.to_owned(),
+                    problem: "need as".into(),
+                }
+            });
+        }
+
+        let certificate = load(
+            self.client_certificate_data.as_deref(),
+            self.client_certificate.as_deref(),
+            "client-certificate-data",
+            "the client certificate",
+            of,
+        )?;
+        let key =
+            load(self.client_key_data.as_deref(), self.client_key.as_deref(), "client-key-data", "the client key", of)?;
+        if certificate.is_some() != key.is_some() {
+            return Err(ConfigError::BadSetting {
+                setting: if certificate.is_some() { "client-key" } else { "client-certificate" },
+                of: of.to_owned(),
+                problem: "is missing: a client certificate and its key go together".into(),
+            });
+        }
+
+        let (token, token_file) = match self.token_file {
+            None => (self.token, None),
+            Some(path) => match std::fs::read_to_string(&path) {
+                // The file is read again by the client as it changes, and wins over `token`, as in client-go. Only if
+                // white space must be removed first it is read once: kube would send it as it is.
+                Ok(text) if text.trim() == text => (None, Some(path)),
+                Ok(text) => (Some(text.trim().to_owned()), None),
+                Err(_) if self.token.is_some() => (self.token, None),
+                Err(source) => {
+                    return Err(ConfigError::Unreadable { what: "the token file", path: PathBuf::from(path), source });
+                }
+            },
+        };
+
+        let mut exec = self.exec;
+        if let Some(exec) = &mut exec
+            && !environment.stdin_is_terminal
+        {
+            if exec.interactive_mode == Some(ExecInteractiveMode::Always) {
+                return Err(ConfigError::ExecNeedsTerminal { command: exec.command.clone().unwrap_or_default() });
+            }
+            // kube would hand stdin over and tell the plugin that it may ask.
+            exec.interactive_mode = Some(ExecInteractiveMode::Never);
+        }
+
+        let mut auth = AuthInfo::default();
+        auth.username = self.username;
+        auth.password = self.password.map(Into::into);
+        auth.token = token.map(Into::into);
+        auth.token_file = token_file;
+        auth.client_certificate_data = certificate.map(|pem| BASE64.encode(pem));
+        auth.client_key_data = key.map(|pem| BASE64.encode(pem).into());
+        auth.impersonate = self.impersonate;
+        auth.impersonate_uid = self.as_uid;
+        auth.impersonate_groups = as_groups;
+        auth.impersonate_user_extra = as_user_extra;
+        auth.auth_provider = self.auth_provider;
+        auth.exec = exec;
+        Ok(auth)
+    }
+}
+
+/// A pod's own service account, if this is a pod.
+fn in_cluster(
+    flags: &ConnectionFlags,
+    environment: &Environment,
+) -> Result<Option<(Target, ::kube::Config)>, ConfigError> {
+    let (Some(directory), Some(host), Some(port)) = (
+        environment.service_account.as_deref(),
+        environment.get("KUBERNETES_SERVICE_HOST"),
+        environment.get("KUBERNETES_SERVICE_PORT"),
+    ) else {
+        return Ok(None);
+    };
+    let token = directory.join("token");
+    if !token.is_file() {
+        return Ok(None);
+    }
+    let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+    let server = parse_server(&format!("https://{host}:{port}"))?;
+    let ca_file = directory.join("ca.crt");
+    let pem = std::fs::read(&ca_file)
+        .map_err(|error| ConfigError::InCluster(format!("cannot read {}: {error}", ca_file.display())))?;
+    let mut config = base_config(server.clone());
+    config.root_cert = Some(
+        trusted(&pem).ok_or_else(|| ConfigError::InCluster(format!("{} holds no certificate", ca_file.display())))?,
+    );
+    // Read again as it changes, like the token.
+    config.root_cert_file = Some(ca_file);
+    let namespace = given(flags.namespace.as_ref())
+        .map(str::to_owned)
+        .or_else(|| environment.get("POD_NAMESPACE").map(str::to_owned))
+        .or_else(|| {
+            nonempty(std::fs::read_to_string(directory.join("namespace")).ok().map(|text| text.trim().to_owned()))
+        })
+        .unwrap_or_else(|| "default".to_owned());
+    config.default_namespace = namespace.clone();
+    let mut user = User { token_file: Some(token.to_string_lossy().into_owned()), ..User::default() };
+    user.apply(flags);
+    config.auth_info = user.auth_info("the service account", flags, environment)?;
+    let target = Target {
+        context: None,
+        context_from: "in-cluster",
+        server: display_server(&server),
+        namespace,
+        rancher_proxy: None,
+        contexts: Vec::new(),
+        kubeconfig: Vec::new(),
+        insecure: false,
+    };
+    Ok(Some((target, config)))
+}
+
+/// A configuration without kube's own retries, which would repeat writes.
+fn base_config(server: Uri) -> ::kube::Config {
+    let mut config = ::kube::Config::new(server);
+    config.default_retry = false;
+    config
+}
+
+fn brings_credentials(flags: &ConnectionFlags) -> bool {
+    given(flags.token.as_ref()).is_some() || (flags.client_certificate.is_some() && flags.client_key.is_some())
+}
+
+fn named_by(flag: &str, flag_value: Option<&str>, context: Option<&str>) -> String {
+    match (flag_value, context) {
+        (None, Some(context)) => format!("context {context:?}"),
+        _ => flag.to_owned(),
+    }
+}
+
+fn nonempty(value: Option<String>) -> Option<String> {
+    value.filter(|value| !value.is_empty())
+}
+
+fn find<'a, T>(entries: &'a [(String, T)], name: &str) -> Option<&'a T> {
+    entries.iter().find(|(entry, _)| entry == name).map(|(_, value)| value)
+}
+
+fn names<T>(entries: &[(String, T)]) -> Vec<String> {
+    let mut names: Vec<String> = entries.iter().map(|(name, _)| name.clone()).collect();
+    names.sort();
+    names
+}
+
+/// The entries of a list by name; `None` if a name is there twice, which kubectl refuses.
+fn named<R, T: Default>(
+    list: Option<Vec<R>>,
+    split: impl Fn(R) -> (Option<String>, Option<T>),
+) -> Option<Vec<(String, T)>> {
+    let mut entries: Vec<(String, T)> = Vec::new();
+    let mut seen = HashSet::new();
+    for entry in list.unwrap_or_default() {
+        let (name, value) = split(entry);
+        let name = name.unwrap_or_default();
+        if !seen.insert(name.clone()) {
+            return None;
+        }
+        entries.push((name, value.unwrap_or_default()));
+    }
+    Some(entries)
+}
+
+fn merge<T>(into: &mut Vec<(String, T)>, from: impl Iterator<Item = (String, T)>) {
+    let known: HashSet<String> = into.iter().map(|(name, _)| name.clone()).collect();
+    into.extend(from.filter(|(name, _)| !known.contains(name)));
+}
+
+fn relative_to(directory: &Path, path: String) -> String {
+    if Path::new(&path).is_absolute() { path } else { directory.join(&path).to_string_lossy().into_owned() }
+}
+
+/// UTF-8 with or without a mark, or UTF-16 with one (as PowerShell's `>` writes it).
+fn decode_text(bytes: Vec<u8>) -> Option<String> {
+    let utf16 = |unit: fn([u8; 2]) -> u16| {
+        let units = bytes[2..].chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));
+        char::decode_utf16(units).collect::<Result<String, _>>().ok()
+    };
+    match bytes.as_slice() {
+        [0xFF, 0xFE, ..] => utf16(u16::from_le_bytes),
+        [0xFE, 0xFF, ..] => utf16(u16::from_be_bytes),
+        [0xEF, 0xBB, 0xBF, rest @ ..] => String::from_utf8(rest.to_vec()).ok(),
+        _ => String::from_utf8(bytes).ok(),
+    }
+}
+
+/// The first document of the text. An error says where and roughly what, and never what stands there: it may be a key.
+fn parse(text: &str) -> Result<RawFile, (Option<(u64, u64)>, &'static str)> {
+    let options = serde_yaml::options! {
+        with_snippet: false,
+        // As kubectl reads it.
+        duplicate_keys: serde_yaml::DuplicateKeyPolicy::LastWins,
+    };
+    let documents: Vec<Option<RawFile>> = serde_yaml::from_multiple_with_options(text, options).map_err(|error| {
+        let position = error.location().map(|location| (location.line(), location.column()));
+        let problem = match error.without_snippet() {
+            serde_yaml::Error::Message { .. }
+            | serde_yaml::Error::ExternalMessage { .. }
+            | serde_yaml::Error::Unexpected { .. } => {
+                "a kubeconfig has something else there (a text where a list belongs, or the like)"
+            }
+            _ => "is no valid YAML",
+        };
+        (position, problem)
+    })?;
+    Ok(documents.into_iter().next().flatten().unwrap_or(RawFile {
+        kind: None,
+        current_context: None,
+        clusters: None,
+        contexts: None,
+        users: None,
+    }))
+}
+
+/// PEM from base64 in the kubeconfig or from a file; the former wins. Ends with a line feed.
+fn load(
+    data: Option<&str>,
+    path: Option<&str>,
+    setting: &'static str,
+    what: &'static str,
+    of: &str,
+) -> Result<Option<Vec<u8>>, ConfigError> {
+    let mut pem = match (data, path) {
+        (Some(data), _) => {
+            // Folded lines are as good as one line.
+            let data: String = data.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+            BASE64.decode(data).map_err(|_| ConfigError::BadSetting {
+                setting,
+                of: of.to_owned(),
+                problem: "is no valid base64".into(),
+            })?
+        }
+        (None, Some(path)) => {
+            std::fs::read(path).map_err(|source| ConfigError::Unreadable { what, path: PathBuf::from(path), source })?
+        }
+        (None, None) => return Ok(None),
+    };
+    if !pem.ends_with(b"\n") {
+        pem.push(b'\n');
+    }
+    Ok(Some(pem))
+}
+
+/// The certificates in a PEM text that can be trusted; `None` if there are none. Those that cannot be read are skipped, as
+/// Go does.
+fn trusted(pem: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut store = rustls::RootCertStore::empty();
+    let certificates: Vec<Vec<u8>> = CertificateDer::pem_slice_iter(pem)
+        .filter_map(Result::ok)
+        .filter(|certificate| store.add(certificate.clone()).is_ok())
+        .map(|certificate| certificate.to_vec())
+        .collect();
+    (!certificates.is_empty()).then_some(certificates)
+}
+
+/// A server's URL as kubectl reads it: without a scheme it is plain `http`.
+fn parse_server(text: &str) -> Result<Uri, ConfigError> {
+    let bad = |problem: &str| ConfigError::BadServer { server: without_credentials(text), problem: problem.to_owned() };
+    let url = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+    let uri: Uri = url.parse().map_err(|_| bad("it cannot be read"))?;
+    if !matches!(uri.scheme_str(), Some("https" | "http")) {
+        return Err(bad("its scheme is not https or http"));
+    }
+    if uri.host().is_none_or(str::is_empty) {
+        return Err(bad("it has no host"));
+    }
+    if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+        return Err(bad("user and password in the URL are not supported"));
+    }
+    if uri.query().is_some() {
+        return Err(bad("a query is not supported"));
+    }
+    Ok(uri)
+}
+
+/// The URL without the slash that `http::Uri` adds.
+fn display_server(server: &Uri) -> String {
+    server.to_string().trim_end_matches('/').to_owned()
+}
+
+/// A URL without `user:password@`, for messages.
+pub(crate) fn without_credentials(url: &str) -> String {
+    let (scheme, rest) = match url.split_once("://") {
+        Some((scheme, rest)) => (Some(scheme), rest),
+        None => (None, url),
+    };
+    let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let shown = match scheme {
+        Some(scheme) => format!("{scheme}://{host}{tail}"),
+        None => format!("{host}{tail}"),
+    };
+    bounded(&shown, 200)
+}
+
+/// `<id>` of a path `…/k8s/clusters/<id>`.
+fn rancher_proxy(server: &Uri) -> Option<String> {
+    let segments: Vec<&str> = server.path().split('/').filter(|segment| !segment.is_empty()).collect();
+    segments.windows(3).find(|window| window[..2] == ["k8s", "clusters"]).map(|window| window[2].to_owned())
+}
+
+/// The proxy of the cluster, else the environment's unless `NO_PROXY` names the server.
+fn proxy(cluster: &Cluster, of: &str, server: &Uri, environment: &Environment) -> Result<Option<Uri>, ConfigError> {
+    let https = server.scheme_str() == Some("https");
+    let (text, of) = match &cluster.proxy_url {
+        // NO_PROXY says nothing about a proxy that the kubeconfig asks for.
+        Some(url) => (url.clone(), of.to_owned()),
+        None => {
+            let names: &[&str] = if https { &["HTTPS_PROXY", "https_proxy"] } else { &["HTTP_PROXY", "http_proxy"] };
+            // Go ignores HTTP_PROXY under CGI, where a client could set it by a header.
+            if !https && environment.get("REQUEST_METHOD").is_some() {
+                return Ok(None);
+            }
+            let Some(url) = environment.first(names) else { return Ok(None) };
+            let port = server.port_u16().unwrap_or(if https { 443 } else { 80 });
+            let host = server.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+            if no_proxy::bypasses(environment.first(&["NO_PROXY", "no_proxy"]).unwrap_or_default(), host, port) {
+                return Ok(None);
+            }
+            (if url.contains("://") { url.to_owned() } else { format!("http://{url}") }, names[0].to_owned())
+        }
+    };
+    let bad = |problem: &str| ConfigError::BadSetting {
+        setting: "proxy-url",
+        of: of.clone(),
+        problem: format!("{:?} {problem}", without_credentials(&text)),
+    };
+    let uri: Uri = text.parse().map_err(|_| bad("cannot be read"))?;
+    match uri.scheme_str() {
+        Some("http" | "https" | "socks5" | "socks5h") => Ok(Some(uri)),
+        _ => Err(bad("has a scheme other than http, https, socks5")),
+    }
 }

@@ -89,11 +89,7 @@ impl ConnectionFlags {
     /// # Errors
     /// [`ConfigError::BadFlag`] for anything else, negative durations included.
     pub fn request_timeout(&self) -> Result<Option<Duration>, ConfigError> {
-        let Some(text) = self
-            .request_timeout
-            .as_deref()
-            .filter(|text| !text.is_empty())
-        else {
+        let Some(text) = self.request_timeout.as_deref().filter(|text| !text.is_empty()) else {
             return Ok(Some(super::client::DEFAULT_REQUEST_TIMEOUT));
         };
         match parse_timeout(text) {
@@ -101,9 +97,7 @@ impl ConnectionFlags {
             Some(limit) => Ok(Some(limit)),
             None => Err(ConfigError::BadFlag {
                 flag: "--request-timeout",
-                problem: format!(
-                    "{text:?} is not a number of seconds (30) or a duration (30s, 1m30s)"
-                ),
+                problem: format!("{text:?} is not a number of seconds (30) or a duration (30s, 1m30s)"),
             }),
         }
     }
@@ -162,9 +156,7 @@ fn parse_timeout(text: &str) -> Option<Duration> {
     }
     let mut total = Duration::ZERO;
     while !rest.is_empty() {
-        let end = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(rest.len());
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
         let (number, tail) = rest.split_at(end);
         let value: f64 = number.parse().ok()?;
         // Longer units first: "ms" is not "m" followed by "s".
