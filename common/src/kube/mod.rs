@@ -14,6 +14,7 @@ pub mod client;
 pub mod config;
 pub mod error;
 pub mod flags;
+mod kubeconfig;
 mod no_proxy;
 pub mod path;
 

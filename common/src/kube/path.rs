@@ -85,6 +85,28 @@ fn encode_into(out: &mut String, segment: &str) {
     }
 }
 
+/// Percent-decodes; what is no escape stays as it is.
+pub(crate) fn decode(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut index = 0;
+    while index < bytes.len() {
+        let hex = |at: usize| bytes.get(at).and_then(|byte| char::from(*byte).to_digit(16));
+        match (bytes[index], hex(index + 1), hex(index + 2)) {
+            (b'%', Some(high), Some(low)) => {
+                // Two hexadecimal digits fit into a byte.
+                out.push((high * 16 + low) as u8);
+                index += 3;
+            }
+            (byte, ..) => {
+                out.push(byte);
+                index += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
 /// Names a request for people: `GET leases kube-system/cattle-controllers`.
 ///
 /// What is no resource path (`/version`, `/readyz`) is named by its path. The query is left out.
