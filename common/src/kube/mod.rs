@@ -12,6 +12,8 @@
 
 pub mod client;
 pub mod config;
+#[cfg(test)]
+mod config_tests;
 pub mod error;
 pub mod flags;
 mod kubeconfig;
