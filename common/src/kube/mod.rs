@@ -11,6 +11,8 @@
 //! not from a response body.
 
 pub mod client;
+#[cfg(test)]
+mod client_tests;
 pub mod config;
 #[cfg(test)]
 mod config_tests;
