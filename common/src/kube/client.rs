@@ -388,8 +388,17 @@ impl Api {
     /// Answers a `Status` when the object is gone, the object itself when finalizers keep it.
     ///
     /// # Errors
-    /// [`ApiError`]; never tried again, see [`ApiError::write_outcome_unknown`].
+    /// [`ApiError`]; never tried again, see [`ApiError::write_outcome_unknown`]. A path with a query is refused without
+    /// being sent: beside a body the API server ignores the query of a DELETE, so that `?dryRun=All` would delete
+    /// (k8s.io/apiserver `endpoints/handlers/delete.go`; tried on v1.37).
     pub async fn delete(&self, path: &str, options: &Value) -> Result<Answer, ApiError> {
+        if path.contains('?') || !options.is_object() {
+            let what = path::describe("DELETE", path);
+            let mut error = ApiError::new(ApiErrorKind::Invalid, what, "options of a deletion belong into its body");
+            error.write = true;
+            error.sent = false;
+            return Err(error);
+        }
         self.json(&Outgoing::write(Method::DELETE, path, JSON, options.to_string().into_bytes())).await
     }
 

@@ -364,6 +364,18 @@ async fn bodies_and_types_of_writes() {
     assert!(requests[2].starts_with("post ") && requests[2].contains("content-type: application/json\r\n"));
 }
 
+/// The API server would ignore the query and delete.
+#[tokio::test]
+async fn a_dry_run_of_a_deletion_is_never_asked_for_in_the_query() {
+    let stub = Stub::new([ok(&json!({}))]);
+    for (path, options) in [(format!("{LEASE}?dryRun=All"), json!({})), (LEASE.to_owned(), Value::Null)] {
+        let error = stub.api().delete(&path, &options).await.unwrap_err();
+        assert_eq!(error.kind, ApiErrorKind::Invalid);
+        assert!(!error.write_outcome_unknown());
+    }
+    assert!(stub.requests().is_empty());
+}
+
 #[tokio::test]
 async fn questions_are_repeated_like_reads() {
     let stub = Stub::new([Step::Close, ok(&json!({"status": {"allowed": true}}))]);
