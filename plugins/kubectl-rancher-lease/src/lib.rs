@@ -38,7 +38,10 @@ fn needs(q: &Question) -> Vec<Need> {
             },
             "who can lead",
         ),
-        Need::required(Want::Get { resource: NAMESPACES, namespace: None, name: "kube-system".into() }, "which cluster"),
+        Need::required(
+            Want::Get { resource: NAMESPACES, namespace: None, name: "kube-system".into() },
+            "which cluster",
+        ),
     ]
 }
 
@@ -79,7 +82,13 @@ impl Doctor for LeaseDoctor {
                     Finding::new(
                         &HOLDER_GONE,
                         "lease",
-                        ObjectRef::of(&LEASES, s.raw(&LEASES, Some("kube-system"), "cattle-controllers").ok().flatten().unwrap_or(&json!(null))),
+                        ObjectRef::of(
+                            &LEASES,
+                            s.raw(&LEASES, Some("kube-system"), "cattle-controllers")
+                                .ok()
+                                .flatten()
+                                .unwrap_or(&json!(null)),
+                        ),
                         format!("held by {h}, which is gone"),
                     )
                     .evidence([Evidence::new("holder", h)])
