@@ -4,7 +4,7 @@
 pub use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 pub use k8s_openapi::api::coordination::v1::Lease;
 pub use k8s_openapi::api::core::v1::{
-    ConfigMap, Container, ContainerStatus, Event, Namespace, Node, Pod, Secret, Service,
+    ConfigMap, Container, ContainerStatus, Event, Namespace, Node, Pod, PodSpec, Secret, Service,
 };
 
 use crate::resource::ResourceType;
