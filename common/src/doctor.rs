@@ -36,7 +36,7 @@ pub enum Prescription {
         /// What to do instead: sentences or commands, one a line.
         instead: Vec<String>,
     },
-    /// Waiting solves it: exit 0 after the wait, 7 if it takes longer.
+    /// Waiting solves it: as `check --wait`, exit 0 after the wait, the last look's exit code if it takes longer.
     Wait(String),
 }
 

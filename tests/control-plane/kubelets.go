@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -134,6 +135,16 @@ func createNode(ctx context.Context, client kubernetes.Interface, name string) e
 		Labels: map[string]string{
 			"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
 			"node-role.kubernetes.io/control-plane": "true", "node-role.kubernetes.io/etcd": "true",
+		},
+	}, Status: corev1.NodeStatus{
+		// kwok keeps what is there and calls the rest after itself.
+		NodeInfo: corev1.NodeSystemInfo{
+			KubeletVersion: "v1.33.5+rke2r1", ContainerRuntimeVersion: "containerd://2.1.4-k3s1",
+			KernelVersion: "6.4.0-150700.53-default", OSImage: "SUSE Linux Enterprise Server 15 SP7",
+			OperatingSystem: "linux", Architecture: "amd64",
+		},
+		Capacity: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("32Gi"), corev1.ResourcePods: resource.MustParse("110"),
 		},
 	}}, metav1.CreateOptions{})
 	return err

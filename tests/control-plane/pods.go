@@ -239,7 +239,7 @@ func (p *pods) start(r *replica) error {
 		args = append(args, "--leader-func-fails="+p.options.leaderFuncFails)
 	}
 	cmd := exec.Command(self, args...)
-	cmd.Env = append(cleanEnv(), envOf(r.pod, "rancher")...)
+	cmd.Env = append(append(cleanEnv(), "TZ=UTC"), envOf(r.pod, "rancher")...) // images have no time zone
 	before, startedBefore := r.child, r.started
 	child, err := p.plane.startChild("replica-"+r.pod.Name, cmd)
 	if err != nil {
@@ -417,6 +417,7 @@ func (p *pods) startNamed(name string) (info replicaInfo, err error) {
 // signalNamed sends a signal to a replica and waits for its end.
 func (p *pods) signalNamed(name string, signal syscall.Signal) (info replicaInfo, err error) {
 	var r *replica
+	var child *child
 	err = errors.New("stopping")
 	p.do(func() {
 		if r, err = p.find(name); err != nil {
@@ -426,12 +427,13 @@ func (p *pods) signalNamed(name string, signal syscall.Signal) (info replicaInfo
 			err = fmt.Errorf("%s does not run", name)
 			return
 		}
-		err = r.child.cmd.Process.Signal(signal)
+		child = r.child
+		err = child.cmd.Process.Signal(signal)
 	})
 	if err != nil {
 		return info, err
 	}
-	if !r.child.waitFor(10 * time.Second) {
+	if !child.waitFor(10 * time.Second) {
 		return info, fmt.Errorf("%s still runs 10 s after %s", name, signal)
 	}
 	p.do(func() { info = r.info() })

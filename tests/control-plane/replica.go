@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -158,12 +159,16 @@ func (o *replicaOptions) setUpLogs() error {
 	}
 	logrus.SetFormatter(format)
 	logrus.SetOutput(out)
+	return klogTo(out)
+}
 
-	// klog writes elsewhere than to stderr only with all of these.
-	klogFlags := flag.NewFlagSet("klog", flag.ContinueOnError)
-	klog.InitFlags(klogFlags)
+// klogTo sends client-go's log lines to out and nowhere else, which takes all
+// of these flags.
+func klogTo(out io.Writer) error {
+	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(flags)
 	for name, value := range map[string]string{"logtostderr": "false", "stderrthreshold": "FATAL", "one_output": "true"} {
-		if err := klogFlags.Set(name, value); err != nil {
+		if err := flags.Set(name, value); err != nil {
 			return err
 		}
 	}

@@ -25,7 +25,10 @@ func sandbox(args []string) error {
 	if err != nil {
 		return unlessCancelled(ctx, err)
 	}
-	defer w.stop()
+	defer func() {
+		cancel()
+		w.stop()
+	}()
 	describe(w)
 	select {
 	case <-ctx.Done():
@@ -47,8 +50,8 @@ func describe(w *world) {
 A real Kubernetes %s with Rancher %s (%d replicas, %d downstream clusters) stands.
 `, w.Server, w.options.install.version, w.options.install.replicas, w.options.install.clusters)
 	if w.options.holder == holderDead {
-		fmt.Printf(`Its leader died %s ago and left a lease of %d s; the other replicas wait.
-`, deadSince, w.options.leaseDuration)
+		fmt.Printf(`Its leader died %.0f minutes ago and left a lease of %d s; the other replicas wait.
+`, deadSince.Minutes(), w.options.leaseDuration)
 	}
 	fmt.Printf(`
 In another terminal:

@@ -142,7 +142,10 @@ func worldCommand(args []string) error {
 	if err != nil {
 		return unlessCancelled(ctx, err)
 	}
-	defer w.stop()
+	defer func() {
+		cancel() // nobody is to miss the API server
+		w.stop()
+	}()
 	if err := printJSON(w.info(ctx)); err != nil {
 		return err
 	}
@@ -200,6 +203,13 @@ func startWorld(ctx context.Context, options *worldOptions) (_ *world, err error
 
 func (w *world) build(ctx context.Context) error {
 	install := &w.options.install
+	log, err := os.Create(filepath.Join(w.Dir, "logs", "world.log"))
+	if err != nil {
+		return err
+	}
+	if err := klogTo(log); err != nil {
+		return err
+	}
 	if err := w.writeKubeconfig(w.pods.rancherKubeconfig, "rancher", w.rancherToken); err != nil {
 		return err
 	}
@@ -292,9 +302,6 @@ func (w *world) waitForReplicas(ctx context.Context) error {
 			log, err := os.ReadFile(r.Log)
 			if err != nil {
 				return err
-			}
-			if r.State != "running" {
-				continue
 			}
 			if bytes.Contains(log, []byte("ttempting to acquire leader lease")) {
 				contending++

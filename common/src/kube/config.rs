@@ -588,13 +588,14 @@ fn display_server(server: &Uri) -> String {
     server.to_string().trim_end_matches('/').to_owned()
 }
 
-/// A URL without `user:password@`, for messages.
+/// A URL without `user:password@` and without its query, for messages.
 pub(crate) fn without_credentials(url: &str) -> String {
     let (scheme, rest) = match url.split_once("://") {
         Some((scheme, rest)) => (Some(scheme), rest),
         None => (None, url),
     };
-    let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let rest = rest.split(['?', '#']).next().unwrap_or_default();
+    let (authority, tail) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     let shown = match scheme {
         Some(scheme) => format!("{scheme}://{host}{tail}"),

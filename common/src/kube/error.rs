@@ -290,6 +290,9 @@ pub(crate) fn from_status(what: &str, code: u16, status: &Value) -> ApiError {
     error.hint = match kind {
         ApiErrorKind::Unauthorized => Some(UNAUTHORIZED_HINT.into()),
         ApiErrorKind::NoSuchResource => Some(NO_SUCH_RESOURCE_HINT.into()),
+        ApiErrorKind::Forbidden if message.contains("\"system:anonymous\"") => {
+            Some("the request came without credentials: the kubeconfig's user has none".into())
+        }
         _ => None,
     };
     error

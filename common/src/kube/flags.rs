@@ -17,35 +17,35 @@ use super::config::ConfigError;
 #[command(next_help_heading = "Connection")]
 pub struct ConnectionFlags {
     /// Path to the kubeconfig file to use
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", overrides_with = "kubeconfig")]
     pub kubeconfig: Option<PathBuf>,
 
     /// Name of the kubeconfig context to use
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME", overrides_with = "context")]
     pub context: Option<String>,
 
     /// Name of the kubeconfig cluster to use
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME", overrides_with = "cluster")]
     pub cluster: Option<String>,
 
     /// Name of the kubeconfig user to use
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME", overrides_with = "user")]
     pub user: Option<String>,
 
     /// Namespace, if not the context's
-    #[arg(long, short = 'n', global = true, value_name = "NAME")]
+    #[arg(long, short = 'n', global = true, value_name = "NAME", overrides_with = "namespace")]
     pub namespace: Option<String>,
 
     /// Address and port of the Kubernetes API server
-    #[arg(long, short = 's', global = true, value_name = "URL")]
+    #[arg(long, short = 's', global = true, value_name = "URL", overrides_with = "server")]
     pub server: Option<String>,
 
     /// Bearer token for the API server; takes the place of the user's credentials
-    #[arg(long, global = true, value_name = "TOKEN")]
+    #[arg(long, global = true, value_name = "TOKEN", overrides_with = "token")]
     pub token: Option<String>,
 
     /// User name to impersonate
-    #[arg(long = "as", global = true, value_name = "USER")]
+    #[arg(long = "as", global = true, value_name = "USER", overrides_with = "as")]
     pub r#as: Option<String>,
 
     /// Group to impersonate; repeat for several
@@ -53,19 +53,19 @@ pub struct ConnectionFlags {
     pub as_group: Vec<String>,
 
     /// UID to impersonate
-    #[arg(long, global = true, value_name = "UID")]
+    #[arg(long, global = true, value_name = "UID", overrides_with = "as_uid")]
     pub as_uid: Option<String>,
 
     /// Path to the certificate file of the certificate authority
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", overrides_with = "certificate_authority")]
     pub certificate_authority: Option<PathBuf>,
 
     /// Path to a client certificate file for TLS
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", overrides_with = "client_certificate")]
     pub client_certificate: Option<PathBuf>,
 
     /// Path to a client key file for TLS
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", overrides_with = "client_key")]
     pub client_key: Option<PathBuf>,
 
     /// Do not check the server's certificate; the connection can then be intercepted
@@ -73,11 +73,11 @@ pub struct ConnectionFlags {
     pub insecure_skip_tls_verify: bool,
 
     /// Server name that the server's certificate is checked for
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME", overrides_with = "tls_server_name")]
     pub tls_server_name: Option<String>,
 
     /// Time limit for one request (30, 30s, 1m30s); 0 is none. Default: 30s
-    #[arg(long, global = true, value_name = "DURATION")]
+    #[arg(long, global = true, value_name = "DURATION", overrides_with = "request_timeout")]
     pub request_timeout: Option<String>,
 }
 

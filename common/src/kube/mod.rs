@@ -11,7 +11,11 @@
 //! not from a response body.
 
 pub mod client;
+#[cfg(test)]
+mod client_tests;
 pub mod config;
+#[cfg(test)]
+mod config_tests;
 pub mod error;
 pub mod flags;
 mod kubeconfig;

@@ -7,3 +7,6 @@ pub mod consent;
 pub mod undo;
 
 pub use action::{Action, Change, Dependent, Fact, Operation, Plan, Reversibility};
+
+#[cfg(test)]
+pub(crate) use action::tests_support;

@@ -514,3 +514,158 @@ pub fn judge(diagnosis: &Diagnosis, fail_on: FailOn) -> (Verdict, Exit) {
 pub fn plan_text(plan: &PlanReport, target: &str, styles: &crate::ui::Styles) -> String {
     text::plan(plan, target, styles)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::finding::Rule;
+    use crate::finding::shared::CANNOT_READ;
+    use crate::kinds::{LEASES, PODS};
+    use crate::snapshot::{Content, Failure, Form, Origin, Reading, Want};
+    use crate::ui::Styles;
+    use serde_json::json;
+
+    static BROKEN: Rule = Rule::new("RL101", "HolderGone", Severity::Error, "", "");
+    const ABOUT: About =
+        About { name: "rancher-lease", question: "?", version: "0.0.0", rules: &[&BROKEN], after_help: "" };
+
+    fn snapshot() -> Snapshot {
+        let at = "2026-08-22T09:55:02Z".parse().expect("a time");
+        let origin = Origin {
+            context: Some("prod\u{1b}[31m".into()),
+            server: "https://192.0.2.1:6443".into(),
+            ..Origin::default()
+        };
+        let mut snapshot = Snapshot::new(origin, at);
+        snapshot.readings.push(Reading {
+            want: Want::List {
+                resource: PODS,
+                namespace: Some("cattle-system".into()),
+                selector: None,
+                form: Form::Full,
+            },
+            at,
+            required: false,
+            why: "logs".into(),
+            content: Content::Failed(Failure {
+                kind: "Forbidden".into(),
+                code: Some(403),
+                message: "no".into(),
+                hint: None,
+            }),
+        });
+        snapshot
+    }
+
+    fn report(diagnosis: &Diagnosis, fail_on: FailOn) -> Report {
+        let invocation = Invocation {
+            words: vec!["kubectl".into(), "rancher-lease".into()],
+            connection: vec!["--context".into(), "a b".into()],
+        };
+        Report::of(&ABOUT, &invocation, "live", &snapshot(), diagnosis, fail_on)
+    }
+
+    fn finding(severity: Severity) -> Finding {
+        let lease = json!({"metadata": {"name": "cattle-controllers", "namespace": "kube-system", "uid": "u"}});
+        let rule = if severity == Severity::Unknown { &CANNOT_READ } else { &BROKEN };
+        Finding::new(rule, "lease", ObjectRef::of(&LEASES, &lease), "held by a\u{1b}[2J pod that is gone")
+            .severity(severity)
+            .evidence([Evidence::new("holder", "x\ny").from("spec.holderIdentity").at(snapshot().as_of)])
+            .next_command(["SELF", "fix"])
+            .fixable()
+    }
+
+    #[test]
+    fn verdict_and_exit_code_follow_the_worst_finding() {
+        use FailOn::{Error, Never, Warning};
+        use Severity as S;
+        let cases: [(&[S], FailOn, Verdict, u8); 9] = [
+            (&[], Error, Verdict::OK, 0),
+            (&[S::Info], Warning, Verdict::OK, 0),
+            (&[S::Warning], Error, Verdict::Warning, 0),
+            (&[S::Warning], Warning, Verdict::Warning, 4),
+            (&[S::Unknown], Error, Verdict::Inconclusive, 5),
+            (&[S::Unknown, S::Warning], Never, Verdict::Inconclusive, 5),
+            (&[S::Unknown, S::Error], Error, Verdict::Problem, 3),
+            (&[S::Error], Warning, Verdict::Problem, 3),
+            (&[S::Error], Never, Verdict::Problem, 0),
+        ];
+        for (severities, fail_on, verdict, exit) in cases {
+            let diagnosis =
+                Diagnosis { findings: severities.iter().map(|s| finding(*s)).collect(), ..Diagnosis::default() };
+            let report = report(&diagnosis, fail_on);
+            assert_eq!((report.verdict, report.exit_code), (verdict, exit), "{severities:?} {fail_on:?}");
+        }
+        let wrong = Diagnosis { wrong_target: true, findings: vec![finding(S::Error)], ..Diagnosis::default() };
+        assert_eq!(report(&wrong, Never).exit_code, 2);
+    }
+
+    #[test]
+    fn every_report_is_valid_by_the_shipped_schema() {
+        let schema: serde_json::Value =
+            serde_json::from_str(include_str!("../../../docs/report.schema.json")).expect("JSON");
+        let mut schemas = boon::Schemas::new();
+        let mut compiler = boon::Compiler::new();
+        compiler.add_resource("report.json", schema).expect("added");
+        let index = compiler.compile("report.json", &mut schemas).expect("a schema");
+        let validate = |report: &Report| {
+            let value = serde_json::to_value(report).expect("JSON");
+            if let Err(error) = schemas.validate(&value, index) {
+                panic!("{error}\n{value:#}");
+            }
+        };
+        let mut diagnosis = Diagnosis { findings: vec![finding(Severity::Error)], ..Diagnosis::default() };
+        diagnosis.pass("replicas", "3 ready");
+        diagnosis.skip("clusters", "waits for lease");
+        diagnosis.rancher_version = Some("v2.13.2".into());
+        let mut full = report(&diagnosis, FailOn::Error);
+        validate(&full);
+        let plan = crate::plan::tests_support::delete_lease_plan();
+        full.plan = Some(PlanReport {
+            digest: plan.digest(),
+            reversibility: plan.reversibility(),
+            backup: Some("/x".into()),
+            checked: vec!["ok".into()],
+            plan,
+        });
+        full.result = Some(Outcome {
+            next: vec!["x".into()],
+            undo: Some(vec!["x".into()]),
+            backup: Some("/x".into()),
+            ..Outcome::default()
+        });
+        full.conclude(Verdict::Fixed, Exit::Ok);
+        validate(&full);
+        validate(&Report::failure(&ABOUT, Exit::CouldNotRun, "no", Some("hint")));
+        assert!(schemas.validate(&json!({"kind": "Report"}), index).is_err(), "the schema accepts anything");
+    }
+
+    #[test]
+    fn text_is_escaped_and_commands_can_be_copied() {
+        let diagnosis = Diagnosis { findings: vec![finding(Severity::Error)], ..Diagnosis::default() };
+        for output in [Output::Table, Output::Wide, Output::Name] {
+            let text = report(&diagnosis, FailOn::Error).render(output, &Styles::default(), 100);
+            assert!(!text.contains('\u{1b}'), "{text}");
+        }
+        let text = report(&diagnosis, FailOn::Error).render(Output::Table, &Styles::default(), 100);
+        insta::assert_snapshot!(text, @r"
+        context prod\x1b[31m   server https://192.0.2.1:6443
+
+        [XX] RL101 lease        held by a\x1b[2J pod that is gone
+                                holder      x\ny
+                                fix         kubectl rancher-lease fix --context 'a b'
+        [--] RX001 not read     pods in cattle-system: no
+                                needs       list pods in cattle-system
+
+        Result: 1 problem, 1 optional read not made.  Exit 3.
+        ");
+    }
+
+    #[test]
+    fn names_are_those_of_kubectl() {
+        let diagnosis =
+            Diagnosis { findings: vec![finding(Severity::Error), finding(Severity::Error)], ..Diagnosis::default() };
+        let text = report(&diagnosis, FailOn::Error).render(Output::Name, &Styles::default(), 100);
+        assert_eq!(text, "lease.coordination.k8s.io/cattle-controllers\n");
+    }
+}

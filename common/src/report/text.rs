@@ -115,7 +115,7 @@ impl Page<'_> {
 
     /// `[XX] RL101 lease     message`, the message wrapped and indented.
     fn line(&mut self, style: Style, mark: &str, code: &str, check: &str, message: &str) {
-        let head = format!("{:<5} {:<12}", code, escape(check));
+        let head = format!("{code:<5} {:<12} ", escape(check));
         let _ = write!(self.text, "{} {}", style.style(mark), self.styles.strong.style(head));
         self.wrapped(message, INDENT);
     }
