@@ -77,7 +77,7 @@ pub(crate) fn judge(snapshot: &Snapshot, fleet: &Fleet, leadership: &Leadership,
         && total > 0
     {
         let since = leadership.since.map_or_else(
-            || "the leader was lost".to_owned(),
+            || "an unknown time".to_owned(),
             |at| format!("{} ({} ago)", rfc3339(at), human(between(at, snapshot.as_of))),
         );
         let subject = ObjectRef::new(&MANAGEMENT_CLUSTERS, None, "*");
@@ -127,7 +127,7 @@ fn disconnected(snapshot: &Snapshot, fleet: &Fleet, leadership: &Leadership) -> 
     let message = format!(
         "{} of {} not Connected: {}",
         fleet.disconnected.len(),
-        count(fleet.total(), "downstream cluster is", "downstream clusters are"),
+        count(fleet.total(), "downstream cluster", "downstream clusters"),
         some_of(&titles, 5)
     );
     let facts = fleet.disconnected.iter().take(5).map(|cluster| {

@@ -73,11 +73,12 @@ impl Leadership {
     }
 
     /// A leader that renews, but does not work.
-    pub(crate) fn becomes_sick(&mut self, finding: Finding, pod: Pod) {
+    pub(crate) fn becomes_sick(&mut self, finding: Finding, pod: Pod, since: Option<Timestamp>) {
         self.remedy = Some(Remedy::RestartPod { code: finding.rule.code, pod: Box::new(pod) });
         self.sick = Some(finding.rule);
-        self.since = None;
+        self.since = since;
         self.leader = None;
+        self.passed = None;
         self.findings.push(finding);
     }
 }

@@ -406,7 +406,7 @@ pub(crate) fn zombie_leader(
         let finding = Finding::new(&ZOMBIE_LEADER, "leader", subject, message)
             .evidence([show(newest)])
             .advice(
-                "Restart the leader's pod; if the next leader fails in the same way, the cause is in the line above.",
+                "Let fix restart the leader's pod; if the next leader fails in the same way, the cause is in the line above.",
             )
             .next_command(["SELF", "fix"])
             .fixable();

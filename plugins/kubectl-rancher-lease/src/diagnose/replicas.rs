@@ -412,7 +412,13 @@ pub(crate) fn no_ready_replica(snapshot: &Snapshot, installation: &Installation)
     } else if installation.pods.is_empty() {
         format!("no pod of Deployment {namespace}/{} exists, though it wants {wanted}", installation.name())
     } else {
-        format!("none of the {} of Rancher is Ready", count(installation.pods.len(), "pod", "pods"))
+        format!(
+            "no replica of Rancher is Ready: {}",
+            match installation.pods.len() {
+                1 => "the only pod is not".to_owned(),
+                many => format!("none of {many} pods is"),
+            }
+        )
     };
     let mut evidence = Vec::new();
     for pod in &installation.pods {
