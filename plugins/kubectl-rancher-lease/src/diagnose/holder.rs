@@ -188,7 +188,7 @@ fn long_duration(scene: &Scene<'_>, installation: &Installation, record: &Record
         (
             format!("set by {}", names.join(", ")),
             format!(
-                "Remove {} from the Helm value extraEnv of the release, or set CATTLE_ELECTION_LEASE_DURATION there to minutes at most; the default is 45s.",
+                "Remove {} from the Helm value extraEnv of the release: the defaults are 45s, 30s and 2s. Where more is needed, set CATTLE_ELECTION_LEASE_DURATION, CATTLE_ELECTION_RENEW_DEADLINE and CATTLE_ELECTION_RETRY_PERIOD together, each below the one before it, or Rancher does not start.",
                 names.join(", ")
             ),
         )
