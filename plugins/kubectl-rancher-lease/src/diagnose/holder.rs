@@ -100,7 +100,10 @@ pub(crate) fn judge(scene: &Scene<'_>, installation: &Installation) -> Leadershi
             let window = Window::of(scene, installation, record);
             match installation.replica(&record.holder) {
                 Some(pod) => not_renewing(scene, installation, record, pod, &window),
-                None => gone(scene, installation, record, &window),
+                None => match installation.stray(scene.snapshot, &record.holder) {
+                    Some(pod) => stray(scene, installation, record, &pod),
+                    None => gone(scene, installation, record, &window),
+                },
             }
         }
     }
@@ -359,6 +362,30 @@ fn gone(scene: &Scene<'_>, installation: &Installation, record: &Record, window:
     )
     .evidence(facts);
     decide(scene, finding, record, hindrance, because)
+}
+
+/// RL102: the holder's pod exists, but is none of this Deployment's. What it is must be found out by hand.
+fn stray(scene: &Scene<'_>, installation: &Installation, record: &Record, pod: &Pod) -> Leadership {
+    let mut facts = evidence(scene, Some(record));
+    facts.push(
+        Evidence::new("pod", format!("{}: {}", replicas::name(pod), replicas::state_words(pod, scene.snapshot.as_of)))
+            .from(format!("{} .status", replicas::subject(pod))),
+    );
+    let finding = Finding::new(
+        &HOLDER_NOT_RENEWING,
+        "leader",
+        replicas::subject(pod),
+        format!(
+            "holder {} has not renewed {}; its pod exists, but Deployment {}/{} does not select it",
+            record.holder,
+            since(scene, record),
+            installation.namespace,
+            installation.name()
+        ),
+    )
+    .evidence(facts)
+    .advice("Find out what this pod is and end it; after that the holder counts as gone.");
+    Leadership::sick(finding, scene.last_change(record))
 }
 
 /// Whether the Lease may be deleted: what forbids it, and why the old leader cannot lead any more.

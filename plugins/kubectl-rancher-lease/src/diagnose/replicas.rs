@@ -189,6 +189,15 @@ impl Installation {
         named.first().copied()
     }
 
+    /// A pod of this identity in Rancher's namespace that the Deployment does not select, for instance after a
+    /// reinstallation under another release name.
+    pub(crate) fn stray(&self, snapshot: &Snapshot, identity: &str) -> Option<Pod> {
+        let mut pods = snapshot.list::<Pod>(Some(&self.namespace)).ok()?.items;
+        pods.retain(|pod| !selects(&self.deployment, pod) && is_identity(pod, identity));
+        pods.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+        pods.into_iter().next()
+    }
+
     /// Pods that are Ready.
     pub(crate) fn ready(&self) -> Vec<&Pod> {
         self.pods.iter().filter(|pod| is_ready(pod)).collect()

@@ -79,6 +79,9 @@ pub(crate) fn all() -> Vec<Case> {
             w.lease = Some(lease(GONE, 45, ago(60)));
         }).then(Some(lease(B, 45, ago(1))))),
         // RL102
+        case("rl101-lookalike-pod-of-another-release", &["RL102", "RL131"], Refused, World::dead(GONE, 162_000, 2460).edit(|w| {
+            w.pods.push(pod(GONE, 1).change("/metadata/labels", json!({"app": "old-rancher"})));
+        })),
         case("rl102-hung", &["RL102", "RL131"], DeletePod, World::dead(LEADER, 162_000, 2460)),
         case("rl102-hung-single-replica", &["RL102", "RL131"], DeletePod, World::dead(LEADER, 45, 2460).edit(|w| {
             w.deployments = vec![deployment("rancher", "rancher-2.13.2", 1, &[])];
