@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use owo_colors::Style;
 
-use super::{FindingReport, NotRun, PlanReport, Report, Verdict};
+use super::{FindingReport, PlanReport, Report, Verdict};
 use crate::exit::Exit;
 use crate::finding::{Evidence, Severity};
 use crate::text::{count, escape, shell_line};
@@ -53,9 +53,8 @@ pub(super) fn body(report: &Report, styles: &Styles, width: usize, wide: bool) -
     for skipped in &report.not_judged {
         out.line(styles.dim, "[..]", "", &skipped.check, &format!("not judged: {}", skipped.reason));
     }
-    // Required reads that failed have an RX001 of their own above.
-    let optional: Vec<&NotRun> = report.not_run.iter().filter(|item| !item.required).collect();
-    for item in &optional {
+    // Required reads that failed have an RX001 of their own above, unless the verdict does not rest on them any more.
+    for item in report.not_run.iter().filter(|item| !item.required || report.summary.unknown == 0) {
         out.line(styles.dim, "[--]", "RX001", "not read", &format!("{}: {}", item.what, item.message));
         if let Some(missing) = &item.missing {
             out.labeled("needs", &missing.to_string());
