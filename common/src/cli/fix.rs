@@ -239,7 +239,7 @@ pub(super) async fn obtain_consent<D: Doctor>(
 fn show<D: Doctor>(session: &Session<D>, report: &mut Report, target: &str) {
     if session.output.machine() {
         if let Some(plan) = &report.plan {
-            session.ui.plan(&plan_text(plan, target, session.ui.err_styles()));
+            session.ui.plan(&plan_text(plan, target, session.ui.err_styles(), session.ui.width()));
         }
     } else {
         session.ui.out(&report.render_body(session.output, session.ui.styles(), session.ui.width()));

@@ -106,7 +106,7 @@ fn prescribe(scene: &Scene<'_>, diagnosis: &Diagnosis, remedy: &Remedy) -> Presc
         repairs: vec![code.to_owned()],
         actions: vec![action],
         then:
-            "waiting for a Ready replica that leads and has renewed twice, then for the clusters that are disconnected"
+            "wait for a Ready replica that leads and has renewed twice, then for the clusters that are disconnected"
                 .to_owned(),
     })
 }
