@@ -10,5 +10,6 @@ command -v go >/dev/null || {
 }
 sh tests/control-plane/build.sh
 CONTROL_PLANE_BIN=$PWD/tests/control-plane/bin
-export CONTROL_PLANE_BIN
-cargo bench --locked --quiet -p kubectl-rancher-lease --bench whole -- "$@"
+PLUGIN=$PWD/${CARGO_TARGET_DIR:-target}/release/kubectl-rancher-lease
+export CONTROL_PLANE_BIN PLUGIN
+cargo test --locked --quiet -p kubectl-rancher-lease --test bench -- "$@"

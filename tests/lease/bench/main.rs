@@ -19,7 +19,7 @@ const CHECK: f64 = 0.4;
 const BINARY_BYTES: u64 = 9 << 20;
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.first().map(String::as_str) {
         Some("--measure") => measure_child(&arguments[1..]),
         Some("--plain-delete") => plain_delete(arguments.get(1).and_then(|n| n.parse().ok()).unwrap_or(10)),
@@ -36,8 +36,9 @@ fn tools() -> PathBuf {
     PathBuf::from(std::env::var_os("CONTROL_PLANE_BIN").expect("CONTROL_PLANE_BIN names the control plane's binaries"))
 }
 
+/// The release build of the plugin.
 fn plugin() -> PathBuf {
-    PathBuf::from(env!("CARGO_BIN_EXE_kubectl-rancher-lease"))
+    PathBuf::from(std::env::var_os("PLUGIN").expect("PLUGIN names the release binary"))
 }
 
 /// A Rancher on a real API server.
