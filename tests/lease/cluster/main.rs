@@ -4,7 +4,11 @@
 //! `tests/control-plane/build.sh`.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod consent;
 mod incident;
+#[cfg(unix)]
+mod launch;
+mod place;
 
 use rancher_testkit::{ControlPlane, Program};
 
