@@ -4,9 +4,12 @@
 //! `tests/control-plane/build.sh`.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod consent;
 mod faults;
 mod incident;
+mod place;
 mod races;
+mod rights;
 
 use rancher_testkit::{ControlPlane, Program};
 
