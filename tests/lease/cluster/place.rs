@@ -1,82 +1,88 @@
-//! The wrong place, and the wrong way to the right one.
+//! The wrong place: no Rancher, a downstream cluster, Rancher's own proxy, and kubeconfigs that lead nowhere.
 
 use rancher_testkit::{ControlPlane, FaultProxy, Program, World};
 use serde_json::json;
 
 use super::{PLUGIN, plugin};
 
-fn codes(report: &serde_json::Value) -> Vec<&str> {
-    report["findings"].as_array().unwrap().iter().map(|finding| finding["code"].as_str().unwrap()).collect()
-}
-
 #[test]
-fn a_cluster_without_rancher_and_a_downstream_one_are_told_apart() {
+fn where_rancher_is_not() {
     let plane = ControlPlane::start();
-    let empty = plugin(&plane, &["check", "-o", "json"]).run();
-    empty.expect_code(2);
-    assert_eq!(codes(&empty.json()), ["RX005"], "{empty}");
-
-    // What Rancher's agent leaves in a downstream cluster (rancher/rancher pkg/systemtemplate, pkg/agent/rancher).
-    let labels = json!({"app": "cattle-cluster-agent"});
-    let deployment = json!({
-        "apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": {"name": "cattle-cluster-agent", "namespace": "cattle-system"},
-        "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": {
-            "metadata": {"labels": labels},
-            "spec": {"containers": [{"name": "cluster-register", "image": "rancher/rancher-agent:v2.13.2"}]},
-        }},
+    let server = plane.text("server");
+    let kubeconfig = plane.files().join("two-contexts");
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "edge-7",
+        "contexts": [
+            {"name": "edge-7", "context": {"cluster": "edge-7", "user": "admin"}},
+            {"name": "rancher-prod", "context": {"cluster": "rancher-prod", "user": "admin"}},
+        ],
+        "clusters": [
+            {"name": "edge-7", "cluster": {"server": server, "certificate-authority": plane.text("caFile")}},
+            {"name": "rancher-prod", "cluster": {"server": "https://127.0.0.1:1"}},
+        ],
+        "users": [{"name": "admin", "user": {"token": plane.text("adminToken")}}],
     });
-    let lease = json!({
-        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-        "metadata": {"name": "cattle-controllers", "namespace": "kube-system"},
-        "spec": {"holderIdentity": "cattle-cluster-agent-7c9d6b5f4-abcde", "leaseDurationSeconds": 45},
-    });
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "cattle-system"}});
-    plane.apply(format!("{namespace}\n---\n{deployment}\n---\n{lease}\n")).expect_code(0);
+    std::fs::write(&kubeconfig, config.to_string()).unwrap();
+    let run = |args: &[&str]| Program::new(PLUGIN).env("KUBECONFIG", &kubeconfig).args(args).run();
 
-    // A kubeconfig with a second context, which may be the one that was meant.
-    let file = plane.files().join("two-contexts");
-    let text = std::fs::read_to_string(plane.kubeconfig()).unwrap();
-    let mut config: serde_json::Value = rancher_common::yaml::read(&text).unwrap();
-    let mut second = config["contexts"][0].clone();
-    second["name"] = json!("rancher-prod");
-    config["contexts"].as_array_mut().unwrap().push(second);
-    std::fs::write(&file, rancher_common::yaml::write(&config).unwrap()).unwrap();
+    let empty = run(&["check"]);
+    empty.expect_code(2).expect_words("RX005").expect_words("edge-7");
+    assert!(!empty.stdout.contains("[OK]"), "{empty}");
+    run(&["fix", "--yes"]).expect_code(2).expect_words("RX005");
 
-    let downstream = Program::new(PLUGIN).env("KUBECONFIG", &file).args(["check"]).run();
-    downstream.expect_code(2).expect_words("RX002").expect_words("rancher-prod").expect_words("WRONG CLUSTER");
-    Program::new(PLUGIN).env("KUBECONFIG", &file).args(["fix", "--yes"]).run().expect_code(2);
-    assert!(!plane.audit().iter().any(|entry| entry.is_delete() && entry.agent.starts_with("kubectl-rancher")));
+    let agent = json!({"matchLabels": {"app": "cattle-cluster-agent"}});
+    plane.kubectl(&["create", "namespace", "cattle-system"]);
+    plane.apply(
+        json!({"apiVersion": "v1", "kind": "List", "items": [
+            {
+                "apiVersion": "apps/v1", "kind": "Deployment",
+                "metadata": {"name": "cattle-cluster-agent", "namespace": "cattle-system"},
+                "spec": {"selector": agent, "template": {
+                    "metadata": {"labels": {"app": "cattle-cluster-agent"}},
+                    "spec": {"containers": [{"name": "cluster-register", "image": "rancher/rancher-agent:v2.13.2"}]},
+                }},
+            },
+            {
+                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                "metadata": {"name": "cattle-controllers", "namespace": "kube-system"},
+                "spec": {"holderIdentity": "cattle-cluster-agent-5c7f9b7d4-x2k8p", "leaseDurationSeconds": 162_000,
+                         "renewTime": "2026-01-01T00:00:00.000000Z"},
+            },
+        ]})
+        .to_string(),
+    );
+    let downstream = run(&["check"]);
+    downstream.expect_code(2).expect_words("RX002").expect_words("rancher-prod");
+    let json = run(&["check", "-o", "json"]);
+    json.expect_code(2);
+    assert_eq!(json.json()["verdict"], "WrongTarget", "{json}");
+    run(&["fix", "--yes"]).expect_code(2).expect_words("RX002");
+    assert!(plane.audit_of_plugin().iter().all(|entry| ["get", "list"].contains(&entry.verb.as_str())));
+    assert!(!plane.get(&["lease", "-n", "kube-system", "cattle-controllers"]).is_null());
+
+    // Kubeconfigs.
+    run(&["check", "--context", "nowhere"]).expect_code(2).expect_words("nowhere");
+    run(&["check", "--kubeconfig", "/nonexistent/config"]).expect_code(2).expect_words("/nonexistent/config");
+    let missing = Program::new(PLUGIN).env("KUBECONFIG", "/nonexistent/config").args(["check", "-o", "json"]).run();
+    missing.expect_code(2);
+    assert_eq!(missing.json()["exitCode"], 2, "{missing}");
+    Program::new(PLUGIN).args(["check"]).run().expect_code(2).expect_words("kubeconfig");
+    run(&["check", "--context", "rancher-prod"]).expect_code(1).expect_words("does not answer");
+    run(&["check", "--token", "wrong"]).expect_code(1).expect_words("nauthorized");
 }
 
 #[test]
-fn through_rancher_itself_check_warns_and_fix_refuses() {
-    let world = World::start(&["--holder", "dead", "--clusters", "1"]);
+fn through_rancher_itself() {
+    let world = World::start(&["--holder", "dead", "--clusters", "1", "--start-replicas=false"]);
+    let before = world.lease();
     let proxy = FaultProxy::start(&world);
     let through =
         |args: &[&str]| Program::new(PLUGIN).env("KUBECONFIG", proxy.kubeconfig_through_rancher()).args(args).run();
-    let check = through(&["check", "-o", "json"]);
-    check.expect_code(3);
-    let report = check.json();
-    assert!(codes(&report).contains(&"RX003") && codes(&report).contains(&"RL101"), "{report:#}");
-    assert_eq!(report["target"]["viaRancherProxy"], true);
-    through(&["fix", "--yes"]).expect_code(6).expect_words("through Rancher");
-    assert_eq!(proxy.seen().iter().filter(|seen| seen.method == "DELETE").count(), 0);
-    // The offer to repair is not made where it would be refused.
-    assert!(report["findings"].as_array().unwrap().iter().all(|finding| finding["fixable"] == false), "{report:#}");
-}
-
-#[test]
-fn what_names_no_target_is_wrong_usage() {
-    let plane = ControlPlane::start();
-    let run = |kubeconfig: &str, args: &[&str]| Program::new(PLUGIN).env("KUBECONFIG", kubeconfig).args(args).run();
-    let good = plane.kubeconfig().display().to_string();
-    run("/nonexistent", &["check"]).expect_code(2).expect_words("kubeconfig");
-    run(&good, &["check", "--context", "nope"]).expect_code(2).expect_words("nope").expect_words("management");
-    run(&good, &["check", "--user", "nobody"]).expect_code(2).expect_words("nobody");
-    // A missing file in a list is no error, as for kubectl.
-    run(&format!("/nonexistent:{good}"), &["check"]).expect_code(2).expect_words("RX005");
-    // Credentials that the server does not know: it answers, but to nobody.
-    let stranger = plane.kubeconfig_of("management", plane.text("server"), "not-a-token").display().to_string();
-    run(&stranger, &["check"]).expect_code(1).expect_words("nauthorized");
+    through(&["check"]).expect_code(3).expect_words("RX003").expect_words("RL101");
+    let fix = through(&["fix", "--yes"]);
+    fix.expect_code(6).expect_words("passes through the Rancher");
+    assert_eq!(proxy.count("DELETE", ""), 0);
+    assert_eq!(world.lease(), before);
+    // A server with a path is no obstacle in itself.
+    plugin(&world, &["check"]).run().expect_code(3);
 }

@@ -38,7 +38,7 @@ pub fn binary(name: &str) -> PathBuf {
 /// One answered request from the API server's audit log.
 #[derive(Clone, Debug)]
 pub struct Audit {
-    /// Who asked.
+    /// Who asked, or who was impersonated.
     pub user: String,
     /// `get`, `list`, `delete` …
     pub verb: String,
@@ -235,7 +235,10 @@ impl Audit {
             sub => format!("{}/{sub}", text("/objectRef/resource")),
         };
         Self {
-            user: text("/user/username"),
+            user: match text("/impersonatedUser/username") {
+                user if user.is_empty() => text("/user/username"),
+                user => user,
+            },
             verb: text("/verb"),
             uri: text("/requestURI"),
             agent: text("/userAgent"),

@@ -20,11 +20,8 @@ impl std::fmt::Debug for Pty {
 
 impl Pty {
     pub(crate) fn start(command: Command, limit: Duration) -> Self {
-        let options = Options {
-            timeout_ms: Some(u64::try_from(limit.as_millis()).unwrap()),
-            strip_ansi_escape_codes: true,
-            ..Options::default()
-        };
+        let options =
+            Options::new().timeout_ms(Some(u64::try_from(limit.as_millis()).unwrap())).strip_ansi_escape_codes(true);
         let session = match spawn_with_options(command, options) {
             Ok(session) => session,
             Err(error) => panic!("cannot start on a terminal: {error}"),
