@@ -56,8 +56,6 @@ pub(crate) struct Leadership {
     pub since: Option<Timestamp>,
     /// What would repair it.
     pub remedy: Option<Remedy>,
-    /// Whether nobody is known to lead, for whatever reason.
-    pub pending: bool,
 }
 
 impl Leadership {
@@ -65,8 +63,9 @@ impl Leadership {
         Self { sick: Some(finding.rule), findings: vec![finding], since, ..Self::default() }
     }
 
-    fn pending(finding: Finding) -> Self {
-        Self { findings: vec![finding], pending: true, ..Self::default() }
+    /// Nobody is known to lead, which is told without blaming the leader.
+    fn open(finding: Finding) -> Self {
+        Self { findings: vec![finding], ..Self::default() }
     }
 
     fn with(mut self, remedy: Option<Remedy>) -> Self {
@@ -110,7 +109,7 @@ pub(crate) fn judge(scene: &Scene<'_>, installation: &Installation) -> Leadershi
 /// RL109.
 pub(crate) fn pending(scene: &Scene<'_>, message: impl Into<String>, facts: Vec<Evidence>) -> Leadership {
     let subject = election::subject(scene.record());
-    Leadership::pending(
+    Leadership::open(
         Finding::new(&TAKEOVER_PENDING, "leader", subject, message)
             .evidence(facts)
             .advice("Wait, and touch nothing: a change of the Lease makes every candidate wait anew.")
@@ -231,7 +230,7 @@ fn foreign(scene: &Scene<'_>, installation: &Installation, record: &Record) -> L
             "Find out what {} is before anything else: {guess}. Its Lease must not be deleted while it leads.",
             record.holder
         ));
-    Leadership { findings: vec![finding], pending: true, ..Leadership::default() }
+    Leadership::open(finding)
 }
 
 /// How the names of cluster agents' pods begin; their embedded Rancher elects with the same Lease in the downstream
