@@ -99,16 +99,17 @@ fn nobody_finding(
         })
         .unwrap_or_default();
     let causes = logs::causes(snapshot, installation.pods.iter());
-    let why = if ready.is_empty() {
-        "no replica is Ready".to_owned()
-    } else if causes.is_empty() {
+    let why = if causes.is_empty() {
         "their logs hold no known reason".to_owned()
     } else {
         causes.iter().map(logs::Cause::text).collect::<Vec<_>>().join("; ")
     };
-    let who = count(ready.len(), "Ready replica", "Ready replicas");
-    let message =
-        format!("{what}{over}, yet none of {who} takes the Lease, so deleting it would change nothing: {why}");
+    let message = if ready.is_empty() {
+        format!("{what}{over}, and no replica is Ready to take the Lease, so deleting it would change nothing")
+    } else {
+        let who = count(ready.len(), "Ready replica", "Ready replicas");
+        format!("{what}{over}, yet none of {who} takes the Lease, so deleting it would change nothing: {why}")
+    };
     facts.extend(causes.iter().map(logs::Cause::evidence));
     if causes.is_empty() && !ready.is_empty() {
         for pod in &ready {
