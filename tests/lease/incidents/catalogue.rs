@@ -73,6 +73,7 @@ fn from(mut world: World, change: impl FnOnce(&mut World)) -> World {
 
 const ALL_CLUSTERS: [&str; 5] = [CLUSTERS[0].0, CLUSTERS[1].0, CLUSTERS[2].0, CLUSTERS[3].0, CLUSTERS[4].0];
 
+const WAITING: &str = "attempting to acquire leader lease kube-system/cattle-controllers...";
 const FORBIDDEN: &str = "E1201 00:00:00.000000 1 leaderelection.go:332] error retrieving resource lock kube-system/cattle-controllers: leases.coordination.k8s.io \"cattle-controllers\" is forbidden: User \"system:serviceaccount:cattle-system:rancher\" cannot get resource \"leases\" in API group \"coordination.k8s.io\" in the namespace \"kube-system\"";
 const SLOW: &str = "E1130 22:00:00.000000 1 leaderelection.go:332] error retrieving resource lock kube-system/cattle-controllers: Get \"https://192.0.2.1:443/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/cattle-controllers?timeout=15m0s\": context deadline exceeded";
 const LOST: &str = "2026/11/30 22:00:00 [FATAL] leaderelection lost for cattle-controllers";
@@ -111,7 +112,12 @@ fn leader() -> Vec<Incident> {
             "rl101-holder-gone",
             Triggers,
             "The leader was killed under a record of 45 hours; the other replicas wait, and all agents have lost their connections.",
-            from(World::leader_gone(DEV), |world| world.disconnect(&ALL_CLUSTERS)),
+            from(World::leader_gone(DEV), |world| {
+                world.disconnect(&ALL_CLUSTERS);
+                for (name, started) in [(REPLICAS[0], 5 * DAY), (REPLICAS[1], 5 * DAY), (REPLICAS[2], 39 * MINUTE)] {
+                    world.log(name, &[(started - 30, WAITING)]);
+                }
+            }),
             &["RL101", "RL130", "RL131"],
             3,
             Plan,

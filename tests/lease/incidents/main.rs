@@ -5,5 +5,7 @@
 
 mod catalogue;
 mod pages;
+mod properties;
 mod recorded;
+mod verifier;
 mod world;

@@ -73,8 +73,8 @@ impl Expected {
             differences.push(format!("{plan:?}, expected {:?}", self.prescription));
         }
         let fixable = diagnosis.findings.iter().any(|finding| finding.fixable);
-        if matches!(plan, Prescription::Plan(_)) && !fixable {
-            differences.push("a plan, though no finding says that it can be fixed".to_owned());
+        if matches!(plan, Prescription::Plan(_)) != fixable {
+            differences.push(format!("fixable is {fixable}, but fix says {plan:?}"));
         }
         differences
     }

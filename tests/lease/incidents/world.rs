@@ -186,11 +186,6 @@ impl World {
         self.later.push((resource, namespace, name, Some(object)));
     }
 
-    /// At a second look the object does not exist any more.
-    pub(crate) fn later_gone(&mut self, resource: ResourceType, namespace: &str, name: &str) {
-        self.later.push((resource, namespace.to_owned(), name.to_owned(), None));
-    }
-
     /// Sets one of Rancher's settings.
     pub(crate) fn setting(&mut self, name: &str, value: &str) {
         self.put(

@@ -426,6 +426,9 @@ fn decide(
 ) -> Leadership {
     let code = finding.rule.code;
     let since = scene.last_change(record);
+    let hindrance = hindrance.or_else(|| {
+        record.uid().is_none().then(|| "The Lease has no UID, so it cannot be deleted under a condition.".to_owned())
+    });
     match hindrance {
         Some(hindrance) => Leadership::sick(finding.advice(hindrance), since),
         None => {
