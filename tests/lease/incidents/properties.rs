@@ -258,7 +258,7 @@ fn reorder(snapshot: &Snapshot, turn: usize) -> Snapshot {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// A Lease that is renewed is never deleted, whoever renews it.
     #[test]
