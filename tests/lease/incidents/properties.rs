@@ -8,7 +8,9 @@ use rancher_common::kinds::{LEASES, NODES, PODS};
 use rancher_common::plan::{Action, Operation};
 use rancher_common::report::{FailOn, Verdict, judge};
 use rancher_common::snapshot::{Content, Reading, Right, Snapshot};
+use rancher_common::time::after;
 use serde_json::json;
+use std::time::Duration;
 
 use crate::catalogue::{elsewhere, elsewhere_by_name};
 use crate::recorded::codes;
@@ -315,6 +317,23 @@ proptest! {
         let (verdict, plan) = prescribe(&world.question, &spoilt);
         prop_assert!(!matches!(verdict, Verdict::OK | Verdict::Warning), "{verdict:?} without {lost}: {diagnosis:#?}");
         prop_assert!(!matches!(plan, Prescription::Plan(_) | Prescription::NothingToDo(_) | Prescription::Wait(_)), "{plan:?} without {lost}");
+    }
+
+    /// Two looks that are too close to each other tell nothing.
+    #[test]
+    fn a_second_look_that_comes_too_early_is_none(case in case()) {
+        let world = case.world();
+        let mut snapshot = world.snapshot();
+        let looks: Vec<usize> = (0..snapshot.readings.len())
+            .filter(|index| snapshot.readings[*index].want.right().name.as_deref() == Some("cattle-controllers"))
+            .filter(|index| snapshot.readings[*index].want.resource() == Some(&LEASES))
+            .collect();
+        if let [first, second] = looks[..] {
+            snapshot.readings[second].at = after(snapshot.readings[first].at, Duration::from_secs(1));
+            let (verdict, plan) = prescribe(&world.question, &snapshot);
+            prop_assert!(!matches!(verdict, Verdict::OK | Verdict::Warning), "{verdict:?}");
+            prop_assert!(matches!(plan, Prescription::Refused { .. }), "{plan:?}");
+        }
     }
 
     /// The order in which the server lists objects means nothing.
