@@ -144,6 +144,20 @@ fn leader() -> Vec<Incident> {
             Refused,
         ),
         incident(
+            "rl101-all-starting",
+            Triggers,
+            "The leader died under a record of 45 hours, and the replicas that came instead are not Ready yet.",
+            from(World::leader_gone(DEV), |world| {
+                for (name, node) in REPLICAS.into_iter().zip(NODE_NAMES) {
+                    world.put(PODS, pod(NAMESPACE, name, node, MINUTE));
+                    world.edit(&PODS, name, not_ready);
+                }
+            }),
+            &["RL101", "RL120", "RL131"],
+            3,
+            Refused,
+        ),
+        incident(
             "rl101-clock-behind",
             LooksLike,
             "The leader's clock is 41 minutes behind, so that renewTime looks old; but it changes.",
@@ -228,6 +242,22 @@ fn leader() -> Vec<Incident> {
             &["RL102", "RL131"],
             3,
             Plan,
+        ),
+        incident(
+            "rl102-docker",
+            Triggers,
+            "Rancher's own container does not renew; containers cannot be seen through this API.",
+            {
+                let mut world = World::empty();
+                world.add(LEASES, lease("3f9c1d7be520", 45, 41 * MINUTE));
+                world.add(MANAGEMENT_CLUSTERS, local_cluster());
+                world.add(MANAGEMENT_CLUSTERS, cluster(CLUSTERS[0].0, CLUSTERS[0].1, false));
+                world.setting("server-version", "v2.13.2");
+                world
+            },
+            &["RL102", "RL130", "RL131"],
+            3,
+            Refused,
         ),
         incident(
             "rl102-terminating",
@@ -426,6 +456,15 @@ fn election() -> Vec<Incident> {
             Nothing,
         ),
         incident(
+            "rl105-older-leader",
+            Triggers,
+            "The variable was removed from the Deployment, but the leader was started before that.",
+            build(|world| world.put(LEASES, lease(REPLICAS[0], DEV, 1))),
+            &["RL105"],
+            0,
+            Nothing,
+        ),
+        incident(
             "rl105-one-minute",
             LooksLike,
             "CATTLE_ELECTION_LEASE_DURATION is set to a minute, which hurts nobody.",
@@ -464,6 +503,20 @@ fn election() -> Vec<Incident> {
                 world.put(LEASES, lease(NODE_NAMES[0], DEV, 41 * MINUTE));
             }),
             &["RL102", "RL106", "RL131"],
+            3,
+            Refused,
+        ),
+        incident(
+            "rl106-hostname",
+            Triggers,
+            "The pod template sets a hostname, which is the identity of all replicas then.",
+            build(|world| {
+                for name in REPLICAS {
+                    world.edit(&PODS, name, |pod| pod["spec"]["hostname"] = json!("rancher"));
+                }
+                world.put(LEASES, lease("rancher", 45, 1));
+            }),
+            &["RL106"],
             3,
             Refused,
         ),
@@ -509,6 +562,19 @@ fn election() -> Vec<Incident> {
             "The leader of a Rancher 2.8.2 died under a record of 45 hours: deleting the Lease alone would change nothing.",
             from(World::leader_gone(DEV), |world| {
                 world.version("v2.8.2");
+                let (kind, map) = config_map(Some(GONE), 41 * MINUTE);
+                world.add(kind, map);
+            }),
+            &["RL101", "RL110", "RL131"],
+            3,
+            Refused,
+        ),
+        incident(
+            "rl110-in-use-version-unknown",
+            Triggers,
+            "A build without a version; the ConfigMap was renewed together with the Lease, so both count.",
+            from(World::leader_gone(DEV), |world| {
+                world.version("head");
                 let (kind, map) = config_map(Some(GONE), 41 * MINUTE);
                 world.add(kind, map);
             }),
@@ -631,6 +697,39 @@ fn controllers() -> Vec<Incident> {
                 );
             }),
             &["RL108", "RL130"],
+            0,
+            Refused,
+        ),
+        incident(
+            "rl108-silent",
+            Triggers,
+            "The leader acquired the Lease 20 minutes ago and has not said since that its controllers started.",
+            build(|world| {
+                world.disconnect(&ALL_CLUSTERS[..1]);
+                world.log(
+                    REPLICAS[0],
+                    &[
+                        (20 * MINUTE, "I1130 23:40:00.000000 1 leaderelection.go:268] successfully acquired lease kube-system/cattle-controllers"),
+                        (19 * MINUTE, "2026/11/30 23:41:00 [INFO] Starting management.cattle.io/v3, Kind=Cluster controller"),
+                    ],
+                );
+            }),
+            &["RL108", "RL130"],
+            0,
+            Refused,
+        ),
+        incident(
+            "rl108-log-too-short",
+            LooksLike,
+            "The end of the leader's log does not reach back to its start, so that a missing line proves nothing.",
+            build(|world| {
+                world.disconnect(&ALL_CLUSTERS[..1]);
+                world.log(
+                    REPLICAS[0],
+                    &[(30, "2026/11/30 23:59:30 [INFO] Handling backend connection request [c-m-b7n5tz9h]")],
+                );
+            }),
+            &["RL130"],
             0,
             Refused,
         ),
@@ -804,6 +903,18 @@ fn downstream() -> Vec<Incident> {
             Refused,
         ),
         incident(
+            "rl132-deleted-clusters",
+            Triggers,
+            "Only agents of a cluster that was deleted are refused: noise.",
+            build(|world| {
+                world.disconnect(&ALL_CLUSTERS[..1]);
+                world.log(REPLICAS[1], &[(480, DELETED_CLUSTER)]);
+            }),
+            &["RL130", "RL132"],
+            0,
+            Refused,
+        ),
+        incident(
             "rl132-hours-ago",
             LooksLike,
             "The refusals in the log are older than an hour.",
@@ -841,6 +952,18 @@ fn target() -> Vec<Incident> {
             }),
             &["RL101", "RL131", "RX001"],
             3,
+            Refused,
+        ),
+        incident(
+            "rx001-malformed",
+            Triggers,
+            "A pod and the Lease have another shape than their kind.",
+            build(|world| {
+                world.edit(&PODS, REPLICAS[2], |pod| pod["status"]["containerStatuses"] = json!("none"));
+                world.edit(&LEASES, "cattle-controllers", |lease| lease["spec"]["renewTime"] = json!("yesterday"));
+            }),
+            &["RX001"],
+            5,
             Refused,
         ),
         incident(

@@ -1,8 +1,13 @@
 //! What must hold for every snapshot, tried on random ones.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use kubectl_rancher_lease::{LeaseDoctor, Question};
 use proptest::prelude::*;
 use proptest::sample::select;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestRunner;
 use rancher_common::doctor::{Doctor as _, Prescription};
 use rancher_common::kinds::{LEASES, NODES, PODS};
 use rancher_common::plan::{Action, Operation};
@@ -10,7 +15,6 @@ use rancher_common::report::{FailOn, Verdict, judge};
 use rancher_common::snapshot::{Content, Reading, Right, Snapshot};
 use rancher_common::time::after;
 use serde_json::json;
-use std::time::Duration;
 
 use crate::catalogue::{elsewhere, elsewhere_by_name};
 use crate::recorded::codes;
@@ -392,6 +396,29 @@ proptest! {
             // What is required must not be granted as something that can be left out.
             prop_assert!(!need.required || granted.is_some_and(|(.., required)| *required), "{asked} is required");
         }
+    }
+}
+
+/// The random clusters are not all of one kind, so that the properties above say something.
+#[test]
+fn random_clusters_are_of_all_kinds() {
+    let mut runner = TestRunner::deterministic();
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    for _ in 0..400 {
+        let world = case().new_tree(&mut runner).expect("a case").current().world();
+        let (verdict, plan) = prescribe(&world.question, &world.snapshot());
+        let kind = match &plan {
+            Prescription::Plan(plan) if plan.actions.iter().any(deletes_a_lease) => "deletes the Lease",
+            Prescription::Plan(_) => "restarts a pod",
+            Prescription::NothingToDo(_) => "nothing",
+            Prescription::Refused { .. } => "refused",
+            Prescription::Wait(_) => "wait",
+        };
+        *seen.entry(kind).or_default() += 1;
+        *seen.entry(if verdict == Verdict::Inconclusive { "inconclusive" } else { "conclusive" }).or_default() += 1;
+    }
+    for kind in ["deletes the Lease", "restarts a pod", "nothing", "refused", "wait", "inconclusive", "conclusive"] {
+        assert!(seen.get(kind).is_some_and(|count| *count >= 4), "{kind}: {seen:?}");
     }
 }
 

@@ -170,7 +170,7 @@ fn regenerate() {
     for entry in std::fs::read_dir(&root).expect("the incidents") {
         let entry = entry.expect("an entry");
         let name = entry.file_name().into_string().expect("a name");
-        if entry.path().join("snapshot.yaml").exists() && ours(&name) && !known.contains(name.as_str()) {
+        if ours(&entry.path()) && !known.contains(name.as_str()) {
             std::fs::remove_dir_all(entry.path()).expect("removed");
         }
     }
@@ -192,8 +192,9 @@ fn regenerate() {
 }
 
 /// Whether a directory belongs to this plugin: the others keep theirs in the same place.
-fn ours(name: &str) -> bool {
-    name.starts_with("rl") || name.starts_with("rx")
+fn ours(directory: &Path) -> bool {
+    let tool = format!("tool: {TOOL}");
+    std::fs::read_to_string(directory.join("snapshot.yaml")).is_ok_and(|index| index.lines().any(|line| line == tool))
 }
 
 #[test]
@@ -220,8 +221,9 @@ fn files_are_those_of_the_catalogue() {
     }
     let known: BTreeSet<&str> = catalogue::all().iter().map(|incident| incident.name).collect();
     for entry in std::fs::read_dir(root()).expect("the incidents") {
-        let name = entry.expect("an entry").file_name().into_string().expect("a name");
-        if ours(&name) && !known.contains(name.as_str()) {
+        let entry = entry.expect("an entry");
+        let name = entry.file_name().into_string().expect("a name");
+        if ours(&entry.path()) && !known.contains(name.as_str()) {
             problems.push(format!("{name} is not in the catalogue"));
         }
     }
