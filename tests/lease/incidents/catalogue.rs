@@ -7,8 +7,8 @@ use serde_json::json;
 
 use crate::world::{
     CLUSTERS, DAY, DEV, GONE, HOUR, MINUTE, NAMESPACE, NODE_NAMES, REPLICAS, World, cluster, config_map, crash_loop,
-    deployment, event, host_network, lease, local_cluster, node_object, not_ready, other_deployment, other_lease, pod,
-    released_lease, restarted, terminating, uid,
+    deployment, event, host_network, lease, local_cluster, micro, node_object, not_ready, other_deployment,
+    other_lease, pod, released_lease, restarted, terminating, uid,
 };
 
 /// What an incident is kept for.
@@ -705,6 +705,9 @@ fn controllers() -> Vec<Incident> {
             Triggers,
             "The leader acquired the Lease 20 minutes ago and has not said since that its controllers started.",
             build(|world| {
+                world.edit(&LEASES, "cattle-controllers", |lease| {
+                    lease["spec"]["acquireTime"] = json!(micro(20 * MINUTE))
+                });
                 world.disconnect(&ALL_CLUSTERS[..1]);
                 world.log(
                     REPLICAS[0],
