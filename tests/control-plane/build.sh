@@ -14,7 +14,7 @@ fi
 checksum=$(command -v sha256sum || echo shasum -a 256)
 stamp=$({ cat go.mod go.sum ./*.go build.sh; go env GOVERSION GOOS GOARCH; } | $checksum)
 if [ "$(cat "$out/.stamp" 2>/dev/null)" = "$stamp" ] &&
-    [ -x "$out/control-plane" ] && [ -x "$out/kwok" ] && [ -x "$out/helm" ] && [ -x "$out/kubectl" ]; then
+    [ -x "$out/krew" ] && [ -x "$out/control-plane" ] && [ -x "$out/kwok" ] && [ -x "$out/helm" ] && [ -x "$out/kubectl" ]; then
     exit 0
 fi
 
@@ -29,4 +29,11 @@ rm -f "$out/.stamp"
 CGO_ENABLED=0 go build -buildvcs=false \
     -ldflags "-s -w -X $server.gitVersion=v$version -X $server.gitMajor=${version%%.*} -X $server.gitMinor=${minor%%.*} -X $client.gitVersion=v$version" \
     -o "$out/" . tool
+# Krew stands outside this module: the one version that is published as a module wants older libraries.
+(
+    out=$(cd "$out" && pwd)
+    cd "$out"
+    CGO_ENABLED=0 GOFLAGS=-mod=mod GOBIN=$out go install -buildvcs=false \
+        sigs.k8s.io/krew/cmd/krew@v0.4.3 sigs.k8s.io/krew/cmd/validate-krew-manifest@v0.4.3
+)
 echo "$stamp" >"$out/.stamp"

@@ -1,11 +1,14 @@
 #!/bin/sh
-# Archives the release binaries for this platform: one tar.gz per plugin with binary and LICENSE, and SHA256SUMS.
+# Archives the binaries for this platform into DIST (dist/): one tar.gz per plugin with binary, LICENSE and README, and
+# SHA256SUMS. The binaries are the release build's unless BINARIES names another directory, as tests do.
 #
 #   dist.sh VERSION PLUGIN…
 set -eu
 cd "$(dirname "$0")/../.."
 version=$1
 shift
+dist=${DIST:-dist}
+binaries=${BINARIES:-${CARGO_TARGET_DIR:-target}/release}
 
 case $(uname -s) in
 Linux) os=linux ;;
@@ -24,16 +27,16 @@ aarch64 | arm64) arch=arm64 ;;
     ;;
 esac
 
-mkdir -p dist
+mkdir -p "$dist"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 for plugin in "$@"; do
-    cp "${CARGO_TARGET_DIR:-target}/release/kubectl-$plugin" LICENSE README.md "$work/"
+    cp "$binaries/kubectl-$plugin" LICENSE README.md "$work/"
     archive=kubectl-$plugin-v$version-$os-$arch.tar.gz
     # The same content gives the same archive: no times, no owners, sorted names.
     (cd "$work" && tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - "kubectl-$plugin" LICENSE README.md) |
-        gzip -n >"dist/$archive"
+        gzip -n >"$dist/$archive"
     rm -f "$work"/*
-    echo "dist/$archive"
+    echo "$dist/$archive"
 done
-(cd dist && { sha256sum ./*.tar.gz || shasum -a 256 ./*.tar.gz; } 2>/dev/null | sed 's|\./||' >SHA256SUMS)
+(cd "$dist" && { sha256sum ./*.tar.gz || shasum -a 256 ./*.tar.gz; } 2>/dev/null | sed 's|\./||' >SHA256SUMS)

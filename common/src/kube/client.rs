@@ -399,7 +399,14 @@ impl Api {
             error.sent = false;
             return Err(error);
         }
-        self.json(&Outgoing::write(Method::DELETE, path, JSON, options.to_string().into_bytes())).await
+        // What the body says stands in the path too, where audit logs of level Metadata show it: they have no bodies, and
+        // a dry run must not look like a deletion there.
+        let path = if options["dryRun"].as_array().is_some_and(|modes| !modes.is_empty()) {
+            super::path::with_query(path, &[("dryRun", "All")])
+        } else {
+            path.to_owned()
+        };
+        self.json(&Outgoing::write(Method::DELETE, &path, JSON, options.to_string().into_bytes())).await
     }
 
     /// Applies a JSON patch. A `dryRun=All` or `fieldManager` goes into the path ([`super::path::with_query`]).

@@ -167,7 +167,7 @@ pub(crate) fn diagnose<'a>(question: &Question, snapshot: &'a Snapshot) -> Verdi
                 && let Some(zombie) = logs::zombie_leader(snapshot, leader, record, scene.version)
             {
                 if zombie.restart {
-                    leadership.becomes_sick(zombie.finding, leader.clone(), record);
+                    leadership.becomes_sick(zombie.finding, leader.clone(), record.acquired);
                 } else {
                     diagnosis.findings.push(zombie.finding);
                 }

@@ -1,0 +1,430 @@
+//! A proxy before the real API server that makes faults: plain HTTP towards the plugin, TLS towards the server.
+//!
+//! Like kubectl, the plugin sends no credentials over plain HTTP, so the proxy brings the token.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use hyper::header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{oneshot, watch};
+
+use crate::ControlPlane;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+type Answer = Response<BoxBody<Bytes, BoxError>>;
+
+/// The path of Rancher's own proxy to its local cluster; taken off before a request is forwarded.
+const RANCHER_PREFIX: &str = "/k8s/clusters/local";
+
+/// Which requests a fault strikes.
+#[derive(Clone, Debug, Default)]
+pub struct Match {
+    method: Option<String>,
+    path: Option<String>,
+    exact: bool,
+    dry_run: Option<bool>,
+    skip: usize,
+    times: Option<usize>,
+}
+
+impl Match {
+    /// Everything.
+    #[must_use]
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// Requests with this method whose path contains this.
+    #[must_use]
+    pub fn of(method: &str, path: &str) -> Self {
+        Self { method: Some(method.to_owned()), path: Some(path.to_owned()), ..Self::default() }
+    }
+
+    /// Only requests whose path, without the query, is exactly the one given.
+    #[must_use]
+    pub fn exactly(mut self) -> Self {
+        self.exact = true;
+        self
+    }
+
+    /// Only writes that are meant, or only dry runs.
+    #[must_use]
+    pub fn dry_run(mut self, dry_run: bool) -> Self {
+        self.dry_run = Some(dry_run);
+        self
+    }
+
+    /// Not the first ones.
+    #[must_use]
+    pub fn after(mut self, skip: usize) -> Self {
+        self.skip = skip;
+        self
+    }
+
+    /// Only so many.
+    #[must_use]
+    pub fn times(mut self, times: usize) -> Self {
+        self.times = Some(times);
+        self
+    }
+}
+
+/// What happens to a request.
+#[derive(Clone, Debug)]
+pub enum Fault {
+    /// An answer of this status with these headers and this body; JSON unless a header says otherwise.
+    Status(u16, Vec<(&'static str, String)>, String),
+    /// What a load balancer answers when it has no server behind it.
+    Html503,
+    /// The connection is reset.
+    Reset,
+    /// The server's answer, cut in the middle.
+    TruncatedBody,
+    /// The server's answer, so much later.
+    Delay(Duration),
+    /// Forwarded, and never answered.
+    ForwardThenSilence,
+    /// Forwarded only when the test opens the gate.
+    Hold(Gate),
+}
+
+impl Fault {
+    /// An answer of the API server's kind.
+    #[must_use]
+    pub fn api_error(code: u16, reason: &str, message: &str) -> Self {
+        let body = serde_json::json!({
+            "apiVersion": "v1", "kind": "Status", "status": "Failure",
+            "code": code, "reason": reason, "message": message,
+        });
+        Self::Status(code, Vec::new(), body.to_string())
+    }
+}
+
+/// Holds requests back until it is opened.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    arrived: Arc<(Mutex<usize>, Condvar)>,
+    open: Arc<watch::Sender<bool>>,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self { arrived: Arc::default(), open: Arc::new(watch::Sender::new(false)) }
+    }
+}
+
+impl Gate {
+    /// Waits until a request stands before it.
+    ///
+    /// # Panics
+    /// When none comes within the limit.
+    #[track_caller]
+    pub fn wait(&self, limit: Duration) {
+        let arrived = self.arrived.0.lock().unwrap();
+        let (arrived, _) = self.arrived.1.wait_timeout_while(arrived, limit, |arrived| *arrived == 0).unwrap();
+        assert!(*arrived > 0, "no request came to the gate within {limit:?}");
+    }
+
+    /// Lets everything through from now on.
+    pub fn open(&self) {
+        self.open.send_replace(true);
+    }
+
+    async fn pass(&self) {
+        *self.arrived.0.lock().unwrap() += 1;
+        self.arrived.1.notify_all();
+        let _ = self.open.subscribe().wait_for(|open| *open).await;
+    }
+}
+
+/// A request that came.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Its method.
+    pub method: String,
+    /// Path and query.
+    pub uri: String,
+    /// Its body.
+    pub body: String,
+    /// Whether a fault struck it.
+    pub faulted: bool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    rules: Vec<(Match, usize, Fault)>,
+    seen: Vec<Seen>,
+}
+
+impl State {
+    /// Notes the request; the fault that strikes it.
+    fn judge(&mut self, method: &str, uri: &str, body: &str) -> Option<Fault> {
+        let path = uri.split('?').next().unwrap_or_default();
+        let dry_run = uri.contains("dryRun=All") || body.contains("\"dryRun\"");
+        let mut found = None;
+        for (rule, count, fault) in &mut self.rules {
+            let hit = rule.method.as_ref().is_none_or(|wanted| wanted == method)
+                && rule.path.as_ref().is_none_or(|part| if rule.exact { part == path } else { path.contains(part) })
+                && rule.dry_run.is_none_or(|wanted| wanted == dry_run);
+            if !hit {
+                continue;
+            }
+            *count += 1;
+            if *count > rule.skip && rule.times.is_none_or(|times| *count <= rule.skip + times) {
+                found = Some(fault.clone());
+                break;
+            }
+        }
+        self.seen.push(Seen {
+            method: method.to_owned(),
+            uri: uri.to_owned(),
+            body: body.to_owned(),
+            faulted: found.is_some(),
+        });
+        found
+    }
+}
+
+/// The proxy. Ends when dropped.
+#[derive(Debug)]
+pub struct FaultProxy {
+    state: Arc<Mutex<State>>,
+    address: SocketAddr,
+    kubeconfig: PathBuf,
+    files: tempfile::TempDir,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl FaultProxy {
+    /// Starts one before this control plane, as its administrator, without faults.
+    #[must_use]
+    pub fn start(plane: &ControlPlane) -> Self {
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(plane.text("caFile")).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let server = plane.text("server").strip_prefix("https://").unwrap().to_owned();
+        let upstream = Arc::new(Upstream {
+            address: server.parse().unwrap(),
+            tls: tokio_rustls::TlsConnector::from(Arc::new(tls)),
+            authorization: HeaderValue::from_str(&format!("Bearer {}", plane.text("adminToken"))).unwrap(),
+        });
+        let state = Arc::<Mutex<State>>::default();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let shared = Arc::clone(&state);
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                tokio::select! {
+                    () = serve(TcpListener::from_std(listener).unwrap(), &upstream, &shared) => {}
+                    _ = stopped => {}
+                }
+            });
+            runtime.shutdown_background();
+        });
+        let files = tempfile::tempdir().unwrap();
+        let kubeconfig = files.path().join("kubeconfig");
+        let proxy = Self { state, address, kubeconfig, files, stop: Some(stop), thread: Some(thread) };
+        proxy.write_kubeconfig("proxied", "");
+        proxy
+    }
+
+    /// A new rule, judged after those that are there.
+    pub fn rule(&self, requests: Match, fault: Fault) {
+        self.state.lock().unwrap().rules.push((requests, 0, fault));
+    }
+
+    /// Forgets rules and requests.
+    pub fn reset(&self) {
+        *self.state.lock().unwrap() = State::default();
+    }
+
+    /// The requests that came.
+    #[must_use]
+    pub fn seen(&self) -> Vec<Seen> {
+        self.state.lock().unwrap().seen.clone()
+    }
+
+    /// How many requests with this method, writes that are meant, came to a path that contains this.
+    #[must_use]
+    pub fn count(&self, method: &str, path: &str) -> usize {
+        let meant = |seen: &&Seen| !seen.uri.contains("dryRun=All") && !seen.body.contains("\"dryRun\"");
+        let seen = self.seen();
+        seen.iter().filter(|seen| seen.method == method && seen.uri.contains(path)).filter(meant).count()
+    }
+
+    /// A kubeconfig with the context `proxied`.
+    #[must_use]
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.kubeconfig.clone()
+    }
+
+    /// A kubeconfig whose server is the path of Rancher's proxy to its local cluster.
+    #[must_use]
+    pub fn kubeconfig_through_rancher(&self) -> PathBuf {
+        self.write_kubeconfig("through-rancher", RANCHER_PREFIX)
+    }
+
+    fn write_kubeconfig(&self, name: &str, prefix: &str) -> PathBuf {
+        let path = if prefix.is_empty() { self.kubeconfig.clone() } else { self.files.path().join(name) };
+        let config = serde_json::json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": name,
+            "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+            "clusters": [{"name": name, "cluster": {"server": format!("http://{}{prefix}", self.address)}}],
+            "users": [{"name": name, "user": {}}],
+        });
+        std::fs::write(&path, config.to_string()).unwrap();
+        path
+    }
+}
+
+impl Drop for FaultProxy {
+    fn drop(&mut self) {
+        self.stop.take().map(|stop| stop.send(()));
+        let _ = self.thread.take().map(std::thread::JoinHandle::join);
+    }
+}
+
+struct Upstream {
+    address: SocketAddr,
+    tls: tokio_rustls::TlsConnector,
+    authorization: HeaderValue,
+}
+
+async fn serve(listener: TcpListener, upstream: &Arc<Upstream>, state: &Arc<Mutex<State>>) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        let (upstream, state) = (Arc::clone(upstream), Arc::clone(state));
+        tokio::spawn(async move {
+            let _ = stream.set_nodelay(true);
+            // A second handle to the socket, to set how it closes; the connection is closed with the last of them.
+            let stream = stream.into_std().unwrap();
+            let handle = Arc::new(stream.try_clone().unwrap());
+            let stream = TcpStream::from_std(stream).unwrap();
+            let service = service_fn(move |request| {
+                answer(request, Arc::clone(&upstream), Arc::clone(&state), Arc::clone(&handle))
+            });
+            let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+        });
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    upstream: Arc<Upstream>,
+    state: Arc<Mutex<State>>,
+    handle: Arc<std::net::TcpStream>,
+) -> Result<Answer, BoxError> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await?.to_bytes();
+    let uri = head.uri.to_string();
+    let uri = uri.strip_prefix(RANCHER_PREFIX).unwrap_or(&uri).to_owned();
+    let fault = state.lock().unwrap().judge(head.method.as_str(), &uri, &String::from_utf8_lossy(&body));
+    let mut forwarded = Request::builder().method(head.method).uri(&uri);
+    for (name, value) in head.headers.iter().filter(|(name, _)| **name != HOST && **name != CONNECTION) {
+        forwarded = forwarded.header(name, value);
+    }
+    let forwarded = forwarded
+        .header(HOST, upstream.address.to_string())
+        .header(AUTHORIZATION, &upstream.authorization)
+        .body(Full::new(body))?;
+    match fault {
+        None => forward(&upstream, forwarded).await,
+        Some(Fault::Delay(time)) => {
+            tokio::time::sleep(time).await;
+            forward(&upstream, forwarded).await
+        }
+        Some(Fault::Hold(gate)) => {
+            gate.pass().await;
+            forward(&upstream, forwarded).await
+        }
+        Some(Fault::ForwardThenSilence) => {
+            forward(&upstream, forwarded).await?.into_body().collect().await?;
+            std::future::pending().await
+        }
+        Some(Fault::Reset) => {
+            socket2::SockRef::from(&*handle).set_linger(Some(Duration::ZERO))?;
+            Err("reset".into())
+        }
+        Some(Fault::TruncatedBody) => {
+            let (mut head, body) = forward(&upstream, forwarded).await?.into_parts();
+            let body = body.collect().await?.to_bytes();
+            head.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+            let half = body.slice(..body.len() / 2);
+            Ok(Response::from_parts(head, BoxBody::new(Cut(Some(half), body.len() as u64))))
+        }
+        Some(Fault::Html503) => {
+            let page = "<html><head><title>503 Service Temporarily Unavailable</title></head><body>\
+                        <center><h1>503 Service Temporarily Unavailable</h1></center></body></html>";
+            status(503, &[("content-type", "text/html".to_owned())], page)
+        }
+        Some(Fault::Status(code, headers, body)) => status(code, &headers, &body),
+    }
+}
+
+fn status(code: u16, headers: &[(&'static str, String)], body: &str) -> Result<Answer, BoxError> {
+    let mut answer = Response::new(full(body.to_owned().into()));
+    *answer.status_mut() = StatusCode::from_u16(code)?;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    for (name, value) in headers {
+        answer.headers_mut().insert(HeaderName::from_static(name), HeaderValue::from_str(value)?);
+    }
+    Ok(answer)
+}
+
+async fn forward(upstream: &Upstream, request: Request<Full<Bytes>>) -> Result<Answer, BoxError> {
+    let tcp = TcpStream::connect(upstream.address).await?;
+    tcp.set_nodelay(true)?;
+    let tls = upstream.tls.connect(ServerName::from(upstream.address.ip()), tcp).await?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(tls)).await?;
+    tokio::spawn(connection);
+    let (mut head, body) = sender.send_request(request).await?.into_parts();
+    head.headers.remove(CONNECTION);
+    head.headers.remove(hyper::header::TRANSFER_ENCODING);
+    Ok(Response::from_parts(head, BoxBody::new(body.map_err(BoxError::from))))
+}
+
+fn full(bytes: Bytes) -> BoxBody<Bytes, BoxError> {
+    BoxBody::new(Full::new(bytes).map_err(|never: Infallible| match never {}))
+}
+
+/// A body that promises more than it gives.
+struct Cut(Option<Bytes>, u64);
+
+impl Body for Cut {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        Poll::Ready(Some(match self.0.take() {
+            Some(bytes) => Ok(Frame::data(bytes)),
+            None => Err("cut".into()),
+        }))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.1)
+    }
+}
