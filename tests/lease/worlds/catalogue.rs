@@ -505,6 +505,21 @@ fn election() -> Vec<Incident> {
             Refused,
         ),
         incident(
+            "rl106-one-node-hung",
+            Triggers,
+            "Two replicas with hostNetwork run on one node, and neither renews: which of them leads cannot be seen.",
+            build(|world| {
+                for name in REPLICAS {
+                    world.edit(&PODS, name, host_network);
+                }
+                world.edit(&PODS, REPLICAS[1], |pod| pod["spec"]["nodeName"] = json!(NODE_NAMES[0]));
+                world.put(LEASES, lease(NODE_NAMES[0], DEV, 41 * MINUTE));
+            }),
+            &["RL102", "RL106", "RL131"],
+            3,
+            Refused,
+        ),
+        incident(
             "rl106-evicted",
             LooksLike,
             "A replica with hostNetwork was evicted; its successor runs on the same node, and the old pod is still listed.",

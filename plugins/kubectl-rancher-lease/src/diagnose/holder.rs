@@ -609,8 +609,12 @@ fn hung(
         .iter()
         .flatten()
         .any(|owner| owner.controller == Some(true) && owner.kind == "ReplicaSet");
+    let twins =
+        installation.pods.iter().filter(|pod| replicas::runs(pod) && replicas::is_identity(pod, &record.holder));
     let hindrance = if legacy::in_use(scene) {
         Some(legacy::HINDRANCE)
+    } else if twins.count() > 1 {
+        Some("Give each replica an identity of its own first (RL106): which of them leads cannot be seen.")
     } else if !owned || installation.wanted() == 0 {
         Some("Nothing would replace this pod: it belongs to no ReplicaSet, or the Deployment is scaled to 0.")
     } else if pod.metadata.uid.is_none() {
