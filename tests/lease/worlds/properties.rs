@@ -288,6 +288,17 @@ proptest! {
         }
     }
 
+    /// While a node is cut off, the Lease of development mode stays until 30 hours have passed: its leader may be there.
+    #[test]
+    fn a_lease_stays_while_its_leader_may_be_on_a_node_that_is_cut_off(
+        case in case(), holder in select(vec![Holder::Gone, Holder::Foreign]), age in 60..30 * HOUR,
+    ) {
+        let case = Case { holder, age, seconds: world::DEV, renewing: false, sick_node: true, ..case };
+        let world = case.world();
+        let (_, plan) = prescribe(&world.question, &world.snapshot());
+        prop_assert!(!matches!(plan, Prescription::Plan(_)), "{plan:?}");
+    }
+
     /// Without a required reading nothing is well and nothing is done.
     #[test]
     fn a_required_reading_that_fails_is_never_well(
