@@ -153,11 +153,17 @@ fn renewing(scene: &Scene<'_>, installation: &Installation, record: &Record) -> 
         return foreign(scene, installation, record);
     };
     let now = scene.snapshot.as_of;
+    // At the time of the look: other readings may have come long after it.
+    let looked = scene.looks.as_ref().ok().and_then(Option::as_ref).map_or(now, |looks| looks.last.at);
     let since =
         record.acquired.map(|at| format!(" since {} ({})", rfc3339(at), human(between(at, now)))).unwrap_or_default();
     let renewed = match record.renewed {
-        Some(at) if at <= now => format!("renewed {} ago", human(between(at, now))),
-        Some(at) => format!("renews; its clock is {} ahead of the API server's", human(between(now, at))),
+        // It has renewed between the two looks, or it would not be the leader here.
+        Some(at) if between(at, looked) > SHORT + installation.timing.retry.saturating_mul(5) => {
+            format!("renews; its clock is {} behind the API server's", human(between(at, looked)))
+        }
+        Some(at) if at <= looked => format!("renewed {} ago", human(between(at, looked))),
+        Some(at) => format!("renews; its clock is {} ahead of the API server's", human(between(looked, at))),
         None => "renews".to_owned(),
     };
     let valid = record.duration().map(|d| format!(", valid for {}", human(d))).unwrap_or_default();
@@ -609,8 +615,12 @@ fn hung(
         .iter()
         .flatten()
         .any(|owner| owner.controller == Some(true) && owner.kind == "ReplicaSet");
+    let twins =
+        installation.pods.iter().filter(|pod| replicas::runs(pod) && replicas::is_identity(pod, &record.holder));
     let hindrance = if legacy::in_use(scene) {
         Some(legacy::HINDRANCE)
+    } else if twins.count() > 1 {
+        Some("Give each replica an identity of its own first (RL106): which of them leads cannot be seen.")
     } else if !owned || installation.wanted() == 0 {
         Some("Nothing would replace this pod: it belongs to no ReplicaSet, or the Deployment is scaled to 0.")
     } else if pod.metadata.uid.is_none() {

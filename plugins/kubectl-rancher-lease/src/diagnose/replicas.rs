@@ -274,7 +274,7 @@ pub(crate) fn identity(pod: &Pod) -> String {
 
 /// Whether the holder's identity is that of this pod. A node's hostname may be the fully qualified name where the
 /// Node's name is the short one, and the reverse.
-fn is_identity(pod: &Pod, holder: &str) -> bool {
+pub(crate) fn is_identity(pod: &Pod, holder: &str) -> bool {
     let own = identity(pod);
     if own.is_empty() || holder.is_empty() {
         return false;
