@@ -2,6 +2,8 @@
 # Archives the release binaries for this platform: one tar.gz per plugin with binary and LICENSE, and SHA256SUMS.
 #
 #   dist.sh VERSION PLUGIN…
+#
+# DIST: where to (default: dist). DIST_BINARIES: where from (default: the release build).
 set -eu
 cd "$(dirname "$0")/../.."
 version=$1
@@ -24,16 +26,18 @@ aarch64 | arm64) arch=arm64 ;;
     ;;
 esac
 
-mkdir -p dist
+dist=${DIST:-dist}
+binaries=${DIST_BINARIES:-${CARGO_TARGET_DIR:-target}/release}
+mkdir -p "$dist"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 for plugin in "$@"; do
-    cp "${CARGO_TARGET_DIR:-target}/release/kubectl-$plugin" LICENSE README.md "$work/"
+    cp "$binaries/kubectl-$plugin" LICENSE README.md "$work/"
     archive=kubectl-$plugin-v$version-$os-$arch.tar.gz
     # The same content gives the same archive: no times, no owners, sorted names.
     (cd "$work" && tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - "kubectl-$plugin" LICENSE README.md) |
-        gzip -n >"dist/$archive"
+        gzip -n >"$dist/$archive"
     rm -f "$work"/*
-    echo "dist/$archive"
+    echo "$dist/$archive"
 done
-(cd dist && { sha256sum ./*.tar.gz || shasum -a 256 ./*.tar.gz; } 2>/dev/null | sed 's|\./||' >SHA256SUMS)
+(cd "$dist" && { sha256sum ./*.tar.gz || shasum -a 256 ./*.tar.gz; } 2>/dev/null | sed 's|\./||' >SHA256SUMS)

@@ -1,16 +1,17 @@
 #!/bin/sh
-# Writes dist/PLUGIN.yaml, the Krew manifest for the archives in dist/, from krew/PLUGIN.yaml.
+# Writes dist/PLUGIN.yaml, the Krew manifest for the archives in dist/ (or in $DIST), from krew/PLUGIN.yaml.
 #
 #   krew.sh VERSION PLUGIN…
 set -eu
 cd "$(dirname "$0")/../.."
 version=$1
 shift
+dist=${DIST:-dist}
 
 for plugin in "$@"; do
-    awk -v version="$version" -v plugin="$plugin" '
+    awk -v version="$version" -v plugin="$plugin" -v dist="$dist" '
         BEGIN {
-            while ((getline line < "dist/SHA256SUMS") > 0) {
+            while ((getline line < (dist "/SHA256SUMS")) > 0) {
                 split(line, part, / +/)
                 sums[part[2]] = part[1]
             }
@@ -33,8 +34,8 @@ for plugin in "$@"; do
         { print }
         END {
             flush_block()
-            if (!written) { print "krew: no archive of " plugin " in dist/" > "/dev/stderr"; exit 1 }
+            if (!written) { print "krew: no archive of " plugin " in " dist > "/dev/stderr"; exit 1 }
         }
-    ' "krew/$plugin.yaml" >"dist/$plugin.yaml"
-    echo "dist/$plugin.yaml"
+    ' "krew/$plugin.yaml" >"$dist/$plugin.yaml"
+    echo "$dist/$plugin.yaml"
 done

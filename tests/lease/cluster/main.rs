@@ -4,9 +4,12 @@
 //! `tests/control-plane/build.sh`.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+#[cfg(unix)]
 mod consent;
 mod faults;
 mod incident;
+#[cfg(unix)]
+mod launch;
 mod place;
 mod races;
 mod rights;
