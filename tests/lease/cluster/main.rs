@@ -4,6 +4,7 @@
 //! `tests/control-plane/build.sh`.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+#[cfg(unix)]
 mod consent;
 mod faults;
 mod incident;

@@ -157,7 +157,15 @@ impl Program {
         let stdout = drain(child.stdout.take().unwrap());
         let stderr = drain(child.stderr.take().unwrap());
         let what = format!("{} {}", self.file.display(), self.args.join(OsStr::new(" ")).display());
-        Running { child, what, stdout: Some(stdout), stderr: Some(stderr), started, limit: self.limit }
+        Running {
+            child,
+            what,
+            stdout: Some(stdout),
+            stderr: Some(stderr),
+            started,
+            limit: self.limit,
+            _home: Arc::clone(&self.home),
+        }
     }
 
     /// Runs it to its end.
@@ -170,7 +178,7 @@ impl Program {
     #[cfg(unix)]
     #[must_use]
     pub fn terminal(&self) -> crate::Pty {
-        crate::Pty::start(self.command(), self.limit)
+        crate::Pty::start(self.command(), self.limit, Arc::clone(&self.home))
     }
 }
 
@@ -191,6 +199,7 @@ pub struct Running {
     stderr: Option<std::thread::JoinHandle<String>>,
     started: Instant,
     limit: Duration,
+    _home: Arc<TempDir>,
 }
 
 impl Running {

@@ -1,15 +1,18 @@
 //! A program on a terminal of its own.
 
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rexpect::process::WaitStatus;
 use rexpect::session::{Options, PtySession, spawn_with_options};
+use tempfile::TempDir;
 
 /// A program that believes to sit before a person.
 pub struct Pty {
     session: PtySession,
     seen: String,
+    _home: Arc<TempDir>,
 }
 
 impl std::fmt::Debug for Pty {
@@ -19,14 +22,14 @@ impl std::fmt::Debug for Pty {
 }
 
 impl Pty {
-    pub(crate) fn start(command: Command, limit: Duration) -> Self {
+    pub(crate) fn start(command: Command, limit: Duration, home: Arc<TempDir>) -> Self {
         let options =
             Options::new().timeout_ms(Some(u64::try_from(limit.as_millis()).unwrap())).strip_ansi_escape_codes(true);
         let session = match spawn_with_options(command, options) {
             Ok(session) => session,
             Err(error) => panic!("cannot start on a terminal: {error}"),
         };
-        Self { session, seen: String::new() }
+        Self { session, seen: String::new(), _home: home }
     }
 
     /// Waits for these words.
