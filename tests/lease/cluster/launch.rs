@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rancher_testkit::{Output, Program, World, binary};
 
-use super::PLUGIN;
+use super::{PLUGIN, at_once};
 
 /// A directory for the PATH with kubectl and the plugin under the names that kubectl finds.
 struct Installed {
@@ -47,16 +47,15 @@ fn however_it_is_called() {
         (&["kubectl", "rancher", "lease"], "kubectl rancher lease"),
         (&["kubectl-rancher_lease"], "kubectl rancher-lease"),
     ];
-    for (words, usage) in ways {
-        let with = |more: &[&str]| installed.run(&[words, more].concat());
+    at_once(3, &ways, |(words, usage)| {
+        let with = |more: &[&str]| installed.run(&[*words, more].concat());
         with(&["--help"]).expect_code(0).expect_words(&format!("Usage: {usage} "));
-        with(&["check"]).expect_code(3).expect_words(&format!("{usage} fix"));
-        with(&["-o", "name"]).expect_code(3);
+        with(&[]).expect_code(3).expect_words(&format!("{usage} fix"));
         with(&["fix"]).expect_code(6).expect_words(&format!("{usage} fix --confirm"));
         with(&["check", "--no-such-flag"]).expect_code(2).expect_words(&format!("Usage: {usage} "));
         with(&["explain", "RL101"]).expect_code(0);
         with(&["version"]).expect_code(0).expect_words(env!("CARGO_PKG_VERSION"));
-    }
+    });
     // Called by a path that the shell would not find it under, it is offered under that path.
     let direct = Program::new(PLUGIN).args(["--help"]).run();
     direct.expect_code(0).expect_words(&format!("Usage: {PLUGIN} "));
@@ -106,7 +105,8 @@ fn krew_installs_it() {
         .find(|path| path.extension().is_some_and(|extension| extension == "gz"))
         .unwrap();
 
-    let validated = Program::new(binary("validate-krew-manifest")).args(["-skip-install", "-manifest"]).args([&manifest]);
+    let validated =
+        Program::new(binary("validate-krew-manifest")).args(["-skip-install", "-manifest"]).args([&manifest]);
     validated.run().expect_code(0);
 
     let krew_root = work.path().join("krew");
