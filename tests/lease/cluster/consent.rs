@@ -8,6 +8,8 @@ use serde_json::json;
 use super::{at_once, plugin};
 
 const PROMPT: &str = "[y/N]";
+/// A person who takes longer than this to answer has left time for things to change.
+const THOUGHT: Duration = Duration::from_millis(300);
 
 fn fix(world: &World) -> Program {
     plugin(world, &["fix"]).limit(Duration::from_secs(90))
@@ -135,9 +137,10 @@ fn only_a_clear_yes_is_a_yes() {
     let deletes = |world: &World| world.audit_of_plugin().iter().filter(|entry| entry.is_delete()).count();
     assert_eq!(deletes(&world), 0);
 
-    // `y` on the terminal. Nobody takes the Lease in time.
+    // `y` on the terminal, after some thought, so that it looks again. Nobody takes the Lease in time.
     let mut terminal = fix(&world).args(["--verify-timeout", "1s"]).terminal();
     terminal.expect(PROMPT);
+    std::thread::sleep(THOUGHT);
     terminal.send_line("y");
     terminal.expect("looking again before writing");
     terminal.expect("cattle-controllers deleted");
@@ -147,11 +150,33 @@ fn only_a_clear_yes_is_a_yes() {
     assert_eq!(deletes(&world), 1);
     restore(&world, &original);
 
+    // While the question stands, the old leader renews: the answer is for a plan that is no longer true.
+    for thought in [Duration::ZERO, THOUGHT] {
+        let mut terminal = asked(&world);
+        world.kubectl(&[
+            "patch",
+            "lease",
+            "-n",
+            "kube-system",
+            "cattle-controllers",
+            "--type",
+            "merge",
+            "-p",
+            &json!({"spec": {"renewTime": format!("2026-06-01T12:00:00.{:06}Z", thought.as_millis())}}).to_string(),
+        ]);
+        std::thread::sleep(thought);
+        terminal.send_line("y");
+        let (code, screen) = terminal.end();
+        assert_eq!(code, 6, "{screen}");
+        assert!(screen.contains("change"), "{screen}");
+        assert_eq!(deletes(&world), 1);
+    }
+
     // Ctrl-C while it waits for the new leader.
     let mut terminal = asked(&world);
     terminal.send_line("y");
     terminal.expect("cattle-controllers deleted");
-    terminal.expect("waiting for");
+    terminal.expect("a replica to take the Lease");
     terminal.control('c');
     let (code, screen) = terminal.end();
     assert_eq!(code, 7, "{screen}");

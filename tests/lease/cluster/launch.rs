@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rancher_testkit::{ControlPlane, Program, World, binary};
 
-use super::PLUGIN;
+use super::{PLUGIN, at_once};
 
 /// A directory on the search path with kubectl and the plugin under both names.
 fn installed(plane: &ControlPlane) -> PathBuf {
@@ -41,15 +41,18 @@ fn every_name_behaves_alike_and_says_how_it_was_called() {
         ("kubectl", &["rancher", "lease"], "kubectl rancher lease"),
         ("kubectl-rancher_lease", &[], "kubectl rancher-lease"),
     ];
-    for (program, words, name) in ways {
-        let run = |more: &[&str]| call(&world, &bin, program, &[words, more].concat()).run();
-        let check = run(&["check"]);
-        check.expect_code(3).expect_words("RL101").expect_words(&format!("{name} fix"));
-        run(&[]).expect_code(3);
-        run(&["fix"]).expect_code(6).expect_words(&format!("{name} fix --confirm "));
-        run(&["fxi"]).expect_code(2);
-        run(&["--help"]).expect_code(0).expect_words(&format!("Usage: {name} "));
-    }
+    at_once(3, &ways, |(words, usage)| {
+        let with = |more: &[&str]| installed.run(&[*words, more].concat());
+        with(&["--help"]).expect_code(0).expect_words(&format!("Usage: {usage} "));
+        with(&[]).expect_code(3).expect_words(&format!("{usage} fix"));
+        with(&["fix"]).expect_code(6).expect_words(&format!("{usage} fix --confirm"));
+        with(&["check", "--no-such-flag"]).expect_code(2).expect_words(&format!("Usage: {usage} "));
+        with(&["explain", "RL101"]).expect_code(0);
+        with(&["version"]).expect_code(0).expect_words(env!("CARGO_PKG_VERSION"));
+    });
+    // Called by a path that the shell would not find it under, it is offered under that path.
+    let direct = Program::new(PLUGIN).args(["--help"]).run();
+    direct.expect_code(0).expect_words(&format!("Usage: {PLUGIN} "));
 
     // kubectl sees both and warns of nothing that is ours.
     let listed = call(&world, &bin, "kubectl", &["plugin", "list"]).run();
@@ -109,30 +112,9 @@ fn krew_installs_and_removes_it() {
         .find(|path| path.extension().is_some_and(|ending| ending == "gz"))
         .unwrap();
 
-    Program::new(binary("validate-krew-manifest"))
-        .args(["-manifest".as_ref(), manifest.as_os_str(), "-skip-install".as_ref()])
-        .run()
-        .expect_code(0);
-    let path =
-        format!("{}:{}:/usr/bin:/bin", root.join("bin").display(), binary("kubectl").parent().unwrap().display());
-    let krew = |args: &[&str]| {
-        Program::new(binary("krew"))
-            .env("KREW_ROOT", &root)
-            .env("PATH", &path)
-            .env("KREW_NO_UPGRADE_CHECK", "1")
-            .args(args)
-    };
-    krew(&["install", &format!("--manifest={}", manifest.display()), &format!("--archive={}", archive.display())])
-        .run()
-        .expect_code(0);
-    let kubectl = |args: &[&str]| {
-        Program::new(binary("kubectl")).env("KUBECONFIG", world.kubeconfig()).env("PATH", &path).args(args)
-    };
-    kubectl(&["rancher-lease", "version"]).run().expect_code(0).expect_words("kubectl-rancher-lease ");
-    let check = kubectl(&["rancher-lease"]).run();
-    check.expect_code(3).expect_words("RL101").expect_words("kubectl rancher-lease fix");
-    let listed = kubectl(&["plugin", "list"]).run();
-    listed.expect_code(0).expect_words("kubectl-rancher_lease");
+    let validated =
+        Program::new(binary("validate-krew-manifest")).args(["-skip-install", "-manifest"]).args([&manifest]);
+    validated.run().expect_code(0);
 
     // krew 0.4.3 wants an index before it removes anything; a local repository is one.
     let index = world.files().join("index");

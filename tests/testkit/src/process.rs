@@ -174,11 +174,13 @@ impl Program {
         self.start().wait()
     }
 
-    /// Runs it on a terminal.
+    /// Runs it on a terminal that can do what terminals do today.
     #[cfg(unix)]
     #[must_use]
     pub fn terminal(&self) -> crate::Pty {
-        crate::Pty::start(self.command(), self.limit, Arc::clone(&self.home))
+        let mut command = self.command();
+        command.env("TERM", "xterm-256color");
+        crate::Pty::start(command, self.limit, Arc::clone(&self.home))
     }
 }
 
