@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds control-plane, kwok, helm and kubectl into DIR (default: bin beside this
+# Builds control-plane, kwok, helm, kubectl, krew and validate-krew-manifest into DIR (default: bin beside this
 # script). Returns at once when nothing that goes into them has changed.
 #
 # Usage: build.sh [DIR]
@@ -13,8 +13,11 @@ if ! command -v go >/dev/null; then
 fi
 checksum=$(command -v sha256sum || echo shasum -a 256)
 stamp=$({ cat go.mod go.sum ./*.go build.sh; go env GOVERSION GOOS GOARCH; } | $checksum)
-if [ "$(cat "$out/.stamp" 2>/dev/null)" = "$stamp" ] &&
-    [ -x "$out/krew" ] && [ -x "$out/control-plane" ] && [ -x "$out/kwok" ] && [ -x "$out/helm" ] && [ -x "$out/kubectl" ]; then
+complete=true
+for program in control-plane kwok helm kubectl krew validate-krew-manifest; do
+    [ -x "$out/$program" ] || complete=false
+done
+if [ "$(cat "$out/.stamp" 2>/dev/null)" = "$stamp" ] && $complete; then
     exit 0
 fi
 
@@ -29,11 +32,7 @@ rm -f "$out/.stamp"
 CGO_ENABLED=0 go build -buildvcs=false \
     -ldflags "-s -w -X $server.gitVersion=v$version -X $server.gitMajor=${version%%.*} -X $server.gitMinor=${minor%%.*} -X $client.gitVersion=v$version" \
     -o "$out/" . tool
-# Krew stands outside this module: the one version that is published as a module wants older libraries.
-(
-    out=$(cd "$out" && pwd)
-    cd "$out"
-    CGO_ENABLED=0 GOFLAGS=-mod=mod GOBIN=$out go install -buildvcs=false \
-        sigs.k8s.io/krew/cmd/krew@v0.4.3 sigs.k8s.io/krew/cmd/validate-krew-manifest@v0.4.3
-)
+# Krew stands outside the module: its dependencies are of another time. 0.4.3 is the newest that the module proxy serves.
+GOBIN=$(cd "$out" && pwd) CGO_ENABLED=0 go install -ldflags "-s -w" \
+    sigs.k8s.io/krew/cmd/krew@v0.4.3 sigs.k8s.io/krew/cmd/validate-krew-manifest@v0.4.3
 echo "$stamp" >"$out/.stamp"

@@ -1,14 +1,13 @@
 #!/bin/sh
-# Archives the binaries for this platform into DIST (dist/): one tar.gz per plugin with binary, LICENSE and README, and
-# SHA256SUMS. The binaries are the release build's unless BINARIES names another directory, as tests do.
+# Archives the release binaries for this platform: one tar.gz per plugin with binary and LICENSE, and SHA256SUMS.
 #
 #   dist.sh VERSION PLUGIN…
+#
+# DIST: where to (default: dist). DIST_BINARIES: where from (default: the release build).
 set -eu
 cd "$(dirname "$0")/../.."
 version=$1
 shift
-dist=${DIST:-dist}
-binaries=${BINARIES:-${CARGO_TARGET_DIR:-target}/release}
 
 case $(uname -s) in
 Linux) os=linux ;;
@@ -27,6 +26,8 @@ aarch64 | arm64) arch=arm64 ;;
     ;;
 esac
 
+dist=${DIST:-dist}
+binaries=${DIST_BINARIES:-${CARGO_TARGET_DIR:-target}/release}
 mkdir -p "$dist"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

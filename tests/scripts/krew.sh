@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes PLUGIN.yaml, the Krew manifest for the archives in DIST (dist/), beside them, from krew/PLUGIN.yaml.
+# Writes dist/PLUGIN.yaml, the Krew manifest for the archives in dist/ (or in $DIST), from krew/PLUGIN.yaml.
 #
 #   krew.sh VERSION PLUGIN…
 set -eu

@@ -1,45 +1,51 @@
-//! The ways the plugin is called: through kubectl under both names, directly, and as installed by Krew.
+//! The ways it is called: by kubectl under both names, directly, completed by kubectl, installed by Krew.
 
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use rancher_testkit::{ControlPlane, Program, World, binary};
+use rancher_testkit::{Output, Program, World, binary};
 
 use super::{PLUGIN, at_once};
 
-/// A directory on the search path with kubectl and the plugin under both names.
-fn installed(plane: &ControlPlane) -> PathBuf {
-    let bin = plane.files().join("bin");
-    std::fs::create_dir_all(&bin).unwrap();
-    symlink(binary("kubectl"), bin.join("kubectl")).unwrap();
-    for name in ["kubectl-rancher_lease", "kubectl-rancher-lease"] {
-        symlink(PLUGIN, bin.join(name)).unwrap();
+/// A directory for the PATH with kubectl and the plugin under the names that kubectl finds.
+struct Installed {
+    directory: tempfile::TempDir,
+    kubeconfig: PathBuf,
+}
+
+impl Installed {
+    fn new(world: &World) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, file) in [
+            ("kubectl-rancher_lease", Path::new(PLUGIN)),
+            ("kubectl-rancher-lease", Path::new(PLUGIN)),
+            ("kubectl", &binary("kubectl")),
+        ] {
+            symlink(file, directory.path().join(name)).unwrap();
+        }
+        Self { directory, kubeconfig: world.kubeconfig() }
     }
-    let helper = bin.join("kubectl_complete-rancher_lease");
-    let script = Program::new(PLUGIN).args(["completion", "kubectl"]).run();
-    std::fs::write(&helper, &script.expect_code(0).stdout).unwrap();
-    executable(&helper);
-    bin
-}
 
-fn executable(file: &Path) {
-    use std::os::unix::fs::PermissionsExt as _;
-    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
-}
+    fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
 
-fn call(plane: &ControlPlane, bin: &Path, program: &str, args: &[&str]) -> Program {
-    let path = format!("{}:/usr/bin:/bin", bin.display());
-    Program::new(bin.join(program)).env("KUBECONFIG", plane.kubeconfig()).env("PATH", path).args(args)
+    /// A program found as the shell would.
+    fn run(&self, words: &[&str]) -> Output {
+        let path = format!("{}:/usr/bin:/bin", self.directory.path().display());
+        Program::new(self.file(words[0])).env("PATH", path).env("KUBECONFIG", &self.kubeconfig).args(&words[1..]).run()
+    }
 }
 
 #[test]
-fn every_name_behaves_alike_and_says_how_it_was_called() {
-    let world = World::start(&["--holder", "dead", "--clusters", "1"]);
-    let bin = installed(&world);
-    let ways: [(&str, &[&str], &str); 3] = [
-        ("kubectl", &["rancher-lease"], "kubectl rancher-lease"),
-        ("kubectl", &["rancher", "lease"], "kubectl rancher lease"),
-        ("kubectl-rancher_lease", &[], "kubectl rancher-lease"),
+fn however_it_is_called() {
+    let world = World::start(&["--holder", "dead", "--clusters", "1", "--start-replicas=false"]);
+    let installed = Installed::new(&world);
+
+    let ways: [(&[&str], &str); 3] = [
+        (&["kubectl", "rancher-lease"], "kubectl rancher-lease"),
+        (&["kubectl", "rancher", "lease"], "kubectl rancher lease"),
+        (&["kubectl-rancher_lease"], "kubectl rancher-lease"),
     ];
     at_once(3, &ways, |(words, usage)| {
         let with = |more: &[&str]| installed.run(&[*words, more].concat());
@@ -54,80 +60,81 @@ fn every_name_behaves_alike_and_says_how_it_was_called() {
     let direct = Program::new(PLUGIN).args(["--help"]).run();
     direct.expect_code(0).expect_words(&format!("Usage: {PLUGIN} "));
 
-    // kubectl sees both and warns of nothing that is ours.
-    let listed = call(&world, &bin, "kubectl", &["plugin", "list"]).run();
-    listed.expect_code(0).expect_words("kubectl-rancher_lease").expect_words("kubectl-rancher-lease");
-    assert!(!listed.stderr.contains("rancher"), "{listed}");
-}
-
-#[test]
-fn kubectl_completes_verbs_flags_and_live_names() {
-    let world = World::start(&["--holder", "dead", "--clusters", "1"]);
-    let bin = installed(&world);
-    let complete = |words: &[&str]| {
-        let output = call(&world, &bin, "kubectl", &[&["__complete", "rancher-lease"], words].concat()).run();
+    let helper = installed.run(&["kubectl", "rancher-lease", "completion", "kubectl"]);
+    let file = installed.file("kubectl_complete-rancher_lease");
+    assert!(helper.expect_code(0).stderr.contains("kubectl_complete-rancher_lease"), "{helper}");
+    std::fs::write(&file, &helper.stdout).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let complete = |words: &[&str], expected: &[&str]| {
+        let output = installed.run(&[&["kubectl", "__complete", "rancher-lease"], words].concat());
         output.expect_code(0);
-        assert!(output.stdout.trim_end().ends_with(":4"), "{output}");
-        output.stdout
+        let values: Vec<&str> = output.stdout.lines().filter_map(|line| line.split('\t').next()).collect();
+        for value in expected {
+            assert!(values.contains(value), "{words:?} does not offer {value}: {output}");
+        }
     };
-    let verbs = complete(&[""]);
-    for verb in ["check\t", "fix\t", "undo\t", "watch\t"] {
-        assert!(verbs.contains(verb), "{verbs}");
-    }
-    assert!(!verbs.lines().any(|line| line.starts_with('-')), "{verbs}");
-    assert!(complete(&["check", "--fail"]).contains("--fail-on"));
-    assert!(complete(&["check", "--fail-on", ""]).contains("warning"));
-    assert!(complete(&["check", "--context", ""]).contains("management\t"));
-    // Live names, through the context that was typed before.
-    assert!(complete(&["check", "--context", "management", "-n", ""]).contains("cattle-system"));
-    assert!(complete(&["check", "--rancher-namespace", "cattle-s"]).contains("cattle-system"));
-    assert!(complete(&["explain", "RL1"]).contains("RL101\tHolderGone"));
-    // A server that does not answer costs little and shows nothing.
-    let started = std::time::Instant::now();
-    let silent = complete(&["check", "--server", "https://192.0.2.1:6443", "-n", ""]);
-    assert_eq!(silent, ":4\n");
-    assert!(started.elapsed() < std::time::Duration::from_secs(5), "{:?}", started.elapsed());
+    complete(&[""], &["check", "fix", "undo", "explain", "watch", "snapshot", "rbac", "completion", "version"]);
+    complete(&["fi"], &["fix"]);
+    complete(&["check", "--context", ""], &["management"]);
+    complete(&["--context", ""], &["management"]);
+    complete(&["-n", ""], &["kube-system", "cattle-system", "default"]);
+    complete(&["check", "--rancher-namespace", ""], &["cattle-system"]);
+    complete(&["explain", ""], &["RL101", "RX002"]);
+    complete(&["check", "--fail-on", ""], &["error", "warning", "never"]);
 }
 
 #[test]
-fn krew_installs_and_removes_it() {
-    let world = World::start(&["--holder", "dead", "--clusters", "1"]);
-    let root = world.files().join("krew");
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let dist = world.files().join("dist");
+fn krew_installs_it() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let work = tempfile::tempdir().unwrap();
+    let dist = work.path().join("dist");
+    let version = env!("CARGO_PKG_VERSION");
     for script in ["dist.sh", "krew.sh"] {
         let made = Program::new("/bin/sh")
-            .args([repository.join("tests/scripts").join(script)])
-            .args(["0.1.0", "rancher-lease"])
-            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("PATH", "/usr/bin:/bin")
             .env("DIST", &dist)
-            .env("BINARIES", Path::new(PLUGIN).parent().unwrap())
-            .run();
-        made.expect_code(0);
+            .env("DIST_BINARIES", Path::new(PLUGIN).parent().unwrap())
+            .args([root.join("tests/scripts").join(script)])
+            .args([version, "rancher-lease"]);
+        made.run().expect_code(0);
     }
     let manifest = dist.join("rancher-lease.yaml");
     let archive = std::fs::read_dir(&dist)
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .find(|path| path.extension().is_some_and(|ending| ending == "gz"))
+        .find(|path| path.extension().is_some_and(|extension| extension == "gz"))
         .unwrap();
 
     let validated =
         Program::new(binary("validate-krew-manifest")).args(["-skip-install", "-manifest"]).args([&manifest]);
     validated.run().expect_code(0);
 
-    // krew 0.4.3 wants an index before it removes anything; a local repository is one.
-    let index = world.files().join("index");
+    let krew_root = work.path().join("krew");
+    let path = format!("{}:{}:/usr/bin:/bin", krew_root.join("bin").display(), work.path().display());
+    symlink(binary("kubectl"), work.path().join("kubectl")).unwrap();
+    symlink(binary("krew"), work.path().join("kubectl-krew")).unwrap();
+    let kubectl = Program::new(work.path().join("kubectl")).env("PATH", path).env("KREW_ROOT", &krew_root);
+    let kubectl = |words: &[&str]| kubectl.clone().args(words).run();
+    let (manifest, archive) = (manifest.display().to_string(), archive.display().to_string());
+    kubectl(&["krew", "install", &format!("--manifest={manifest}"), &format!("--archive={archive}")])
+        .expect_code(0)
+        .expect_words("Installed plugin: rancher-lease");
+    assert!(krew_root.join("bin/kubectl-rancher_lease").exists());
+    kubectl(&["rancher-lease", "version"]).expect_code(0).expect_words(version);
+    kubectl(&["rancher-lease", "--help"]).expect_code(0).expect_words("Usage: kubectl rancher-lease ");
+    // Uninstalling wants an index first, which is a git repository with the manifest.
+    let index = work.path().join("index");
     std::fs::create_dir_all(index.join("plugins")).unwrap();
     std::fs::copy(&manifest, index.join("plugins/rancher-lease.yaml")).unwrap();
-    for args in [
-        &["init", "-q"][..],
-        &["add", "."],
-        &["-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "index"],
-    ] {
-        Program::new("/usr/bin/git").args(["-C".as_ref(), index.as_os_str()]).args(args).run().expect_code(0);
-    }
-    krew(&["index", "add", "default", &index.display().to_string()]).run().expect_code(0);
-    krew(&["uninstall", "rancher-lease"]).run().expect_code(0);
-    kubectl(&["rancher-lease", "version"]).run().expect_code(1);
+    let git = |words: &[&str]| {
+        let program = Program::new("/usr/bin/env").env("PATH", "/usr/local/bin:/usr/bin:/bin").args(["git", "-C"]);
+        let who = ["-c", "user.name=test", "-c", "user.email=test@localhost"];
+        program.args([&index]).args(who).args(words).run().expect_code(0).clone()
+    };
+    git(&["init", "--quiet"]);
+    git(&["add", "."]);
+    git(&["commit", "--quiet", "-m", "index"]);
+    kubectl(&["krew", "index", "add", "default", &index.display().to_string()]).expect_code(0);
+    kubectl(&["krew", "uninstall", "rancher-lease"]).expect_code(0);
+    assert!(!krew_root.join("bin/kubectl-rancher_lease").exists());
 }
