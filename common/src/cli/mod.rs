@@ -69,8 +69,18 @@ fn command<D: Doctor>(about: &About, argv0: &OsStr) -> clap::Command {
         .bin_name(words)
         .about(about.question)
         .version(about.version)
-        .after_help(about.after_help)
+        .after_help(after_help(about))
         .disable_version_flag(true)
+}
+
+/// What stands below the flags: the exit codes, and what the plugin adds.
+fn after_help(about: &About) -> String {
+    let codes: Vec<String> = Exit::ALL.iter().map(|exit| format!("  {:>3}  {}", exit.code(), exit.meaning())).collect();
+    let own = if about.after_help.is_empty() { String::new() } else { format!("\n\n{}", about.after_help) };
+    format!(
+        "The bare command is check; its flags may follow directly.\n\nExit codes (0-6: a failed run changed nothing):\n{}{own}",
+        codes.join("\n")
+    )
 }
 
 fn parse<D: Doctor>(about: &About, argv0: &OsStr, args: &[OsString]) -> Result<Cli<D::Question>, clap::Error> {
