@@ -32,7 +32,7 @@ pub(super) async fn run<D: Doctor>(session: &Session<D>, args: CheckArgs<D::Ques
         report.print(&session.ui, session.output);
         return Ok(exit);
     }
-    let (snapshot, diagnosis) = session.examine(&live, &question).await?;
+    let (snapshot, diagnosis) = session.look(&live, &question).await?;
     session.report(&question, None, &snapshot, &diagnosis, args.fail_on).print(&session.ui, session.output);
     Ok(exit(&diagnosis, args.fail_on))
 }

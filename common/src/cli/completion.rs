@@ -70,8 +70,13 @@ pub(super) fn complete<D: Doctor>(doctor: &D, argv0: &OsStr, typed: &[OsString])
     let index = words.len() - 1;
     let ui = Ui::new(ColorChoice::Never, true, true);
     let candidates = clap_complete::engine::complete(&mut command, words, index.max(1), None).unwrap_or_default();
+    // As kubectl does, flags are offered only to who has begun one.
+    let flag_begun = typed.last().is_some_and(|word| word.to_string_lossy().starts_with('-'));
     for candidate in candidates.iter().filter(|candidate| !candidate.is_hide_set()) {
         let value = candidate.get_value().to_string_lossy();
+        if value.starts_with('-') && !flag_begun {
+            continue;
+        }
         let help = candidate.get_help().map(ToString::to_string).unwrap_or_default();
         let help = help.lines().next().unwrap_or_default();
         ui.out(&if help.is_empty() {

@@ -24,7 +24,7 @@ pub(super) async fn run<D: Doctor>(session: &Session<D>, args: FixArgs<D::Questi
     let live = session.connect()?;
     let patience = args.verify_timeout.unwrap_or_else(|| session.doctor.verify_timeout());
 
-    let (snapshot, diagnosis) = interrupt.give_up(session.examine(&live, &question)).await?;
+    let (snapshot, diagnosis) = interrupt.give_up(session.look(&live, &question)).await?;
     let mut report = session.report(&question, None, &snapshot, &diagnosis, FailOn::Error);
     if diagnosis.wrong_target {
         return Ok(end(session, &report, Exit::Usage));
@@ -73,7 +73,7 @@ pub(super) async fn run<D: Doctor>(session: &Session<D>, args: FixArgs<D::Questi
     // Somebody may have read the plan for ten minutes. With consent from a flag nothing has passed since the diagnosis.
     if args.consent.confirm.is_none() && asked.elapsed() > Duration::from_millis(250) {
         session.ui.note("looking again before writing");
-        let (now, diagnosis) = interrupt.give_up(session.examine(&live, &question)).await?;
+        let (now, diagnosis) = interrupt.give_up(session.look(&live, &question)).await?;
         let same = match session.doctor.plan(&question, &now, &diagnosis) {
             Prescription::Plan(again) => differences(&repair.plan, &again),
             Prescription::NothingToDo(message) | Prescription::Wait(message) => vec![message],
@@ -216,7 +216,9 @@ pub(super) async fn obtain_consent<D: Doctor>(
         .give_up(async {
             asking.await.map_err(|error| Failure::new(Exit::CouldNotRun, format!("cannot ask: {error}")))
         })
-        .await?;
+        .await
+        // The cursor still stands behind the question.
+        .inspect_err(|_| session.ui.plan("\n"))?;
     let (why, next) = match answer {
         Consent::Confirmed(confirmed) => return Ok(Ok(confirmed)),
         Consent::Declined => ("declined".to_owned(), Vec::new()),
@@ -237,7 +239,7 @@ pub(super) async fn obtain_consent<D: Doctor>(
 fn show<D: Doctor>(session: &Session<D>, report: &mut Report, target: &str) {
     if session.output.machine() {
         if let Some(plan) = &report.plan {
-            session.ui.plan(&plan_text(plan, target, session.ui.err_styles()));
+            session.ui.plan(&plan_text(plan, target, session.ui.err_styles(), session.ui.width()));
         }
     } else {
         session.ui.out(&report.render_body(session.output, session.ui.styles(), session.ui.width()));

@@ -81,8 +81,15 @@ pub(super) fn connection(flags: &ConnectionFlags) -> Vec<String> {
 #[must_use]
 pub(super) fn invocation(argv0: &OsStr, flags: &ConnectionFlags, question: Vec<String>) -> Invocation {
     let path = std::env::var_os("PATH");
+    let mut given = self::connection(flags);
+    // A namespace that the question has taken in is named by the question's own flag.
+    if let Some(at) = given.iter().position(|word| word == "--namespace")
+        && given.get(at + 1).is_some_and(|namespace| question.contains(namespace))
+    {
+        given.drain(at..at + 2);
+    }
     let mut connection = question;
-    connection.extend(self::connection(flags));
+    connection.extend(given);
     Invocation { words: words(argv0, path.as_deref()), connection }
 }
 

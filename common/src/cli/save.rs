@@ -17,7 +17,7 @@ pub(super) async fn run<D: Doctor>(session: &Session<D>, args: SnapshotArgs<D::Q
     let interrupt = Interrupt::listen();
     let live = session.connect()?;
     let started = std::time::Instant::now();
-    let (taken, diagnosis) = interrupt.give_up(session.examine(&live, &question)).await?;
+    let (taken, diagnosis) = interrupt.give_up(session.look(&live, &question)).await?;
     let tool = format!("kubectl-{}/{}", session.about.name, session.about.version);
     snapshot::save(&taken, &tool, &args.output).map_err(|error| Failure::new(Exit::CouldNotRun, error.to_string()))?;
     let failed = taken.failures().count();

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::doctor::{About, Doctor};
 use crate::exit::Exit;
@@ -64,6 +65,8 @@ pub(super) struct Session<D: Doctor> {
     pub(super) output: Output,
     pub(super) flags: ConnectionFlags,
     pub(super) argv0: OsString,
+    /// How many of the server's warnings have been told.
+    warned: AtomicUsize,
 }
 
 /// A connection to a cluster.
@@ -81,7 +84,7 @@ impl<D: Doctor> Session<D> {
         flags: ConnectionFlags,
         argv0: OsString,
     ) -> Self {
-        Self { doctor, about, ui: Arc::new(ui), output, flags, argv0 }
+        Self { doctor, about, ui: Arc::new(ui), output, flags, argv0, warned: AtomicUsize::new(0) }
     }
 
     /// Runs asynchronous work on this thread; a request left behind does not keep the process.
@@ -120,18 +123,27 @@ impl<D: Doctor> Session<D> {
         invocation::invocation(&self.argv0, &self.flags, self.doctor.repeat(question))
     }
 
+    /// Looks and judges, with a spinner for who watches.
+    ///
+    /// # Errors
+    /// As [`Session::examine`].
+    pub(super) async fn look(&self, live: &Live, question: &D::Question) -> Result<(Snapshot, Diagnosis), Failure> {
+        let progress = self.ui.progress(None);
+        progress.message("reading");
+        self.examine(live, question).await
+    }
+
     /// Looks and judges.
     ///
     /// # Errors
     /// When the server did not answer a single question.
     pub(super) async fn examine(&self, live: &Live, question: &D::Question) -> Result<(Snapshot, Diagnosis), Failure> {
-        let progress = self.ui.progress(None);
-        progress.message("reading");
         let snapshot = live.collector.snapshot(&live.origin, |snapshot| self.doctor.needs(question, snapshot)).await;
-        drop(progress);
         reachable(&snapshot)?;
-        for warning in live.collector.api().warnings() {
-            self.ui.warn(&warning);
+        // Each `Warning:` header of the server is told once, however often we look.
+        let warnings = live.collector.api().warnings();
+        for warning in warnings.iter().skip(self.warned.swap(warnings.len(), Ordering::Relaxed)) {
+            self.ui.warn(warning);
         }
         let diagnosis = self.doctor.diagnose(question, &snapshot);
         Ok((snapshot, diagnosis))

@@ -9,7 +9,7 @@ use crate::exit::Exit;
 use crate::kinds::NAMESPACES;
 use crate::plan::backup::{self, BackupError, Saved};
 use crate::plan::undo;
-use crate::report::{Outcome, Report, Verdict};
+use crate::report::{Outcome, Report, TargetInfo, Verdict};
 use crate::snapshot::{Need, Want};
 use crate::text::{escape, some_of};
 
@@ -65,6 +65,14 @@ pub(super) async fn run<D: Doctor>(session: &Session<D>, args: UndoArgs) -> Resu
     let interrupt = Interrupt::listen();
     let live = session.connect()?;
     interrupt.give_up(same_cluster(&live, &saved)).await?;
+    report.target = Some(TargetInfo {
+        context: live.origin.context.clone(),
+        server: live.origin.server.clone(),
+        cluster_uid: Some(saved.plan.cluster_uid.clone()),
+        rancher: None,
+        via_rancher_proxy: live.origin.rancher_proxy.is_some(),
+        clock_skew_seconds: 0,
+    });
     let target = fix::target(&live);
     let repair = match fix::prepare(&live, &interrupt, &mut report, plan, &args.consent).await? {
         Prepared::Go(repair) => *repair,

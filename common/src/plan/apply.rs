@@ -140,7 +140,7 @@ fn unlike_plan(action: &Action, object: Option<&Value>) -> Option<Hindrance> {
         (Operation::Create { .. }, None) => None,
         (Operation::Create { .. }, Some(object)) => {
             let uid = object["metadata"]["uid"].as_str().unwrap_or("?");
-            Some(changed(vec![format!("it exists (uid {uid})")]))
+            Some(changed(vec![format!("it exists again (uid {uid})")]))
         }
         (_, None) => Some(changed(vec!["it no longer exists".to_owned()])),
         (_, Some(object)) => {

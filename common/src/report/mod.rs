@@ -511,8 +511,8 @@ pub fn judge(diagnosis: &Diagnosis, fail_on: FailOn) -> (Verdict, Exit) {
 
 /// A plan as text, for the prompt and the report.
 #[must_use]
-pub fn plan_text(plan: &PlanReport, target: &str, styles: &crate::ui::Styles) -> String {
-    text::plan(plan, target, styles)
+pub fn plan_text(plan: &PlanReport, target: &str, styles: &crate::ui::Styles, width: usize) -> String {
+    text::plan(plan, target, styles, width)
 }
 
 #[cfg(test)]

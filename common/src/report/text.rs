@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use owo_colors::Style;
 
-use super::{FindingReport, NotRun, PlanReport, Report, Verdict};
+use super::{FindingReport, PlanReport, Report, Verdict};
 use crate::exit::Exit;
 use crate::finding::{Evidence, Severity};
 use crate::text::{count, escape, shell_line};
@@ -53,9 +53,8 @@ pub(super) fn body(report: &Report, styles: &Styles, width: usize, wide: bool) -
     for skipped in &report.not_judged {
         out.line(styles.dim, "[..]", "", &skipped.check, &format!("not judged: {}", skipped.reason));
     }
-    // Required reads that failed have an RX001 of their own above.
-    let optional: Vec<&NotRun> = report.not_run.iter().filter(|item| !item.required).collect();
-    for item in &optional {
+    // Required reads that failed have an RX001 of their own above, unless the verdict does not rest on them any more.
+    for item in report.not_run.iter().filter(|item| !item.required || report.summary.unknown == 0) {
         out.line(styles.dim, "[--]", "RX001", "not read", &format!("{}: {}", item.what, item.message));
         if let Some(missing) = &item.missing {
             out.labeled("needs", &missing.to_string());
@@ -63,7 +62,7 @@ pub(super) fn body(report: &Report, styles: &Styles, width: usize, wide: bool) -
     }
     if let Some(plan) = &report.plan {
         out.text.push('\n');
-        out.text.push_str(&self::plan(plan, &target(report), styles));
+        out.text.push_str(&self::plan(plan, &target(report), styles, width));
     }
     out.text
 }
@@ -134,9 +133,14 @@ impl Page<'_> {
     }
 
     fn labeled(&mut self, label: &str, value: &str) {
-        self.text.extend(std::iter::repeat_n(' ', INDENT));
-        let label = format!("{:<11}", escape(label));
-        let indent = INDENT + label.chars().count().max(11) + 1;
+        self.row(INDENT, &format!("{label:<11}"), value);
+    }
+
+    /// A label at a column, and its text beside it, wrapped.
+    fn row(&mut self, column: usize, label: &str, value: &str) {
+        self.text.extend(std::iter::repeat_n(' ', column));
+        let label = format!("{:<10}", escape(label));
+        let indent = column + label.chars().count() + 1;
         let _ = write!(self.text, "{} ", self.styles.dim.style(label));
         self.wrapped(value, indent);
     }
@@ -235,10 +239,10 @@ impl Page<'_> {
     }
 }
 
-pub(super) fn plan(plan: &PlanReport, target: &str, styles: &Styles) -> String {
-    let mut out = String::new();
+pub(super) fn plan(plan: &PlanReport, target: &str, styles: &Styles, width: usize) -> String {
+    let mut out = Page { text: String::new(), styles, width };
     let _ = writeln!(
-        out,
+        out.text,
         "{} for {}   {}",
         styles.strong.style(format_args!("Plan {}", plan.digest)),
         escape(target),
@@ -246,42 +250,38 @@ pub(super) fn plan(plan: &PlanReport, target: &str, styles: &Styles) -> String {
     );
     for (number, action) in plan.plan.actions.iter().enumerate() {
         let _ = writeln!(
-            out,
+            out.text,
             "  {} {:<7} {}   ({})",
             number + 1,
             action.verb(),
             styles.strong.style(escape(&action.object.to_string())),
             action.reversibility.text()
         );
-        let mut row = |label: &str, text: &str| {
-            let _ = writeln!(out, "            {} {}", styles.dim.style(format_args!("{label:<10}")), escape(text));
-        };
-        row("why", &action.why);
+        out.row(12, "why", &action.why);
         for change in &action.changes {
-            row("change", &format!("{}: {} => {}", change.field, change.before, change.after));
+            out.row(12, "change", &format!("{}: {} => {}", change.field, change.before, change.after));
         }
         if !action.facts.is_empty() {
-            let fields: Vec<&str> = action.facts.iter().map(|fact| fact.pointer.trim_start_matches('/')).collect();
-            row(
-                "only if",
-                &format!("same object and unchanged {} until the write", fields.join(", ").replace('/', ".")),
-            );
+            let fields: Vec<String> =
+                action.facts.iter().map(|fact| fact.pointer.trim_start_matches('/').replace('/', ".")).collect();
+            out.row(12, "only if", &format!("same object, and unchanged until the write: {}", fields.join(", ")));
+        }
+        for dependent in &action.dependents {
+            out.row(12, "goes too", &dependent.object.to_string());
         }
         for leaves in &action.leaves {
-            row("note", leaves);
+            out.row(12, "note", leaves);
         }
     }
-    let mut row = |label: &str, text: &str| {
-        let _ = writeln!(out, "  {} {}", styles.dim.style(format_args!("{label:<9}")), escape(text));
-    };
-    row("then", &plan.plan.then);
+    out.row(2, "then", &plan.plan.then);
     if let Some(backup) = &plan.backup {
-        row("backup", backup);
+        // Not wrapped: a path is copied as one word.
+        let _ = writeln!(out.text, "  {} {}", styles.dim.style("backup    "), escape(backup));
     }
     if !plan.checked.is_empty() {
-        row("checked", &plan.checked.join(", "));
+        out.row(2, "checked", &plan.checked.join(", "));
     }
-    out
+    out.text
 }
 
 /// Breaks text at spaces so that no line is wider than `room` columns, unless a single word is.

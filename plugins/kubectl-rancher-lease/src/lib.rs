@@ -73,6 +73,11 @@ impl Doctor for LeaseDoctor {
         Some((needs::lease(), &["/metadata/uid", "/spec/holderIdentity", "/spec/leaseDurationSeconds"]))
     }
 
+    /// kubectl's `-n` names the one namespace this plugin asks about.
+    fn adopt_namespace(&self, question: &mut Question, namespace: &str) {
+        question.rancher_namespace.get_or_insert_with(|| namespace.to_owned());
+    }
+
     fn repeat(&self, question: &Question) -> Vec<String> {
         question
             .rancher_namespace

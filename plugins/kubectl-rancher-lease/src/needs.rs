@@ -46,7 +46,8 @@ fn log(pod: &Pod, previous: bool) -> Want {
     }
 }
 
-const WHY_LEASE: &str = "who leads, since when, and whether the Lease is renewed";
+/// Why the Lease is read.
+pub(crate) const WHY_LEASE: &str = "who leads, since when, and whether the Lease is renewed";
 const WHY_DEPLOYMENTS: &str = "to find Rancher's Deployment, and how its replicas elect";
 const WHY_PODS: &str = "whether the holder is one of Rancher's pods, and who could take over";
 const WHY_CLUSTERS: &str = "which clusters are not connected";

@@ -105,9 +105,8 @@ fn prescribe(scene: &Scene<'_>, diagnosis: &Diagnosis, remedy: &Remedy) -> Presc
         cluster_uid,
         repairs: vec![code.to_owned()],
         actions: vec![action],
-        then:
-            "waiting for a Ready replica that leads and has renewed twice, then for the clusters that are disconnected"
-                .to_owned(),
+        then: "wait for a Ready replica that leads and has renewed twice, then for the clusters that are disconnected"
+            .to_owned(),
     })
 }
 

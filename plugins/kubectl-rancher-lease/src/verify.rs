@@ -80,7 +80,12 @@ impl LeaseVerifier {
             .map_err(|why| unreadable("the pods to be readable", &why))?;
         let installation = installation.with_pods(listed.items);
         let Some(pod) = installation.replica(&holder) else {
-            return Err(format!("{holder} to be replaced by a replica of Rancher"));
+            let restarted = holder == self.before.1 && self.before.2.is_some();
+            return Err(if restarted {
+                format!("the Lease, which still names {holder} though its pod is gone: run fix again")
+            } else {
+                format!("{holder} to be replaced by a replica of Rancher")
+            });
         };
         let lease_uid = lease.and_then(|lease| lease.metadata.uid);
         let (old_lease, old_holder, old_pod) = &self.before;

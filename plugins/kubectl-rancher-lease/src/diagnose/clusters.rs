@@ -10,7 +10,7 @@ use rancher_common::text::{count, shorten, some_of};
 use rancher_common::time::{between, human, rfc3339};
 
 use super::holder::Leadership;
-use crate::findings::{CLUSTERS_DISCONNECTED, CONDITIONS_FROZEN};
+use crate::findings::{CLUSTERS_DISCONNECTED, CONDITIONS_FROZEN, ZOMBIE_LEADER};
 
 /// The downstream clusters by their state.
 #[derive(Clone, Debug, Default)]
@@ -77,7 +77,7 @@ pub(crate) fn judge(snapshot: &Snapshot, fleet: &Fleet, leadership: &Leadership,
         && total > 0
     {
         let since = leadership.since.map_or_else(
-            || "the leader was lost".to_owned(),
+            || "an unknown time".to_owned(),
             |at| format!("{} ({} ago)", rfc3339(at), human(between(at, snapshot.as_of))),
         );
         let subject = ObjectRef::new(&MANAGEMENT_CLUSTERS, None, "*");
@@ -111,11 +111,12 @@ pub(crate) fn judge(snapshot: &Snapshot, fleet: &Fleet, leadership: &Leadership,
         }
         return;
     }
-    diagnosis.findings.push(disconnected(snapshot, fleet, leadership));
+    let doubtful = diagnosis.of(&ZOMBIE_LEADER).next().is_some();
+    diagnosis.findings.push(disconnected(snapshot, fleet, leadership, doubtful));
 }
 
-/// RL130.
-fn disconnected(snapshot: &Snapshot, fleet: &Fleet, leadership: &Leadership) -> Finding {
+/// RL130. `doubtful`: whether the leader's controllers may not have started.
+fn disconnected(snapshot: &Snapshot, fleet: &Fleet, leadership: &Leadership, doubtful: bool) -> Finding {
     let titles: Vec<String> = fleet.disconnected.iter().map(ManagementCluster::title).collect();
     let first = &fleet.disconnected[0];
     let mut subject = ObjectRef::new(&MANAGEMENT_CLUSTERS, None, &first.metadata.name);
@@ -127,7 +128,7 @@ fn disconnected(snapshot: &Snapshot, fleet: &Fleet, leadership: &Leadership) -> 
     let message = format!(
         "{} of {} not Connected: {}",
         fleet.disconnected.len(),
-        count(fleet.total(), "downstream cluster is", "downstream clusters are"),
+        count(fleet.total(), "downstream cluster", "downstream clusters"),
         some_of(&titles, 5)
     );
     let facts = fleet.disconnected.iter().take(5).map(|cluster| {
@@ -169,7 +170,11 @@ fn disconnected(snapshot: &Snapshot, fleet: &Fleet, leadership: &Leadership) -> 
             finding.caused_by(rule).advice("Cure the leader first: nobody else would notice that they are back.")
         }
         None if leadership.leader.is_some() => finding
-            .advice("The leader is well, so look at the chain between Rancher and the cluster.")
+            .advice(if doubtful {
+                "Look at what is said of the leader's controllers (RL108), and at the chain between Rancher and the cluster."
+            } else {
+                "The leader is well, so look at the chain between Rancher and the cluster."
+            })
             .next_command(["kubectl", "rancher-agent", "check", first.metadata.name.as_str()]),
         None => finding.advice("Wait for a leader first: nobody else would notice that they are back."),
     }

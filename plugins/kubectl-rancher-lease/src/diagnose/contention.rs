@@ -99,9 +99,19 @@ fn nobody_finding(
         })
         .unwrap_or_default();
     let causes = logs::causes(snapshot, installation.pods.iter());
-    let why = if ready.is_empty() {
-        "no replica is Ready".to_owned()
-    } else if causes.is_empty() {
+    if ready.is_empty() {
+        // Why not is what RL120 tells.
+        return Finding::new(
+            &NOBODY_CAN_CONTEND,
+            "leader",
+            election::subject(record),
+            format!("{what}{over}, and no replica is Ready to take the Lease, so deleting it would change nothing"),
+        )
+        .evidence(facts)
+        .advice("Make a replica Ready first (RL120).")
+        .caused_by(&NO_READY_REPLICA);
+    }
+    let why = if causes.is_empty() {
         "their logs hold no known reason".to_owned()
     } else {
         causes.iter().map(logs::Cause::text).collect::<Vec<_>>().join("; ")
@@ -110,7 +120,7 @@ fn nobody_finding(
     let message =
         format!("{what}{over}, yet none of {who} takes the Lease, so deleting it would change nothing: {why}");
     facts.extend(causes.iter().map(logs::Cause::evidence));
-    if causes.is_empty() && !ready.is_empty() {
+    if causes.is_empty() {
         for pod in &ready {
             facts.push(
                 Evidence::new(
@@ -126,9 +136,7 @@ fn nobody_finding(
         "Read the logs of Rancher's pods from their start: a replica takes part in the election only after CRDs, caches and migrations.",
         logs::Cause::advice,
     );
-    let finding =
-        Finding::new(&NOBODY_CAN_CONTEND, "leader", election::subject(record), message).evidence(facts).advice(advice);
-    if ready.is_empty() { finding.caused_by(&NO_READY_REPLICA) } else { finding }
+    Finding::new(&NOBODY_CAN_CONTEND, "leader", election::subject(record), message).evidence(facts).advice(advice)
 }
 
 /// RL106: running pods with one identity. Each of them takes the other's Lease for its own, so that both lead.

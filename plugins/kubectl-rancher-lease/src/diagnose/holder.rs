@@ -56,8 +56,6 @@ pub(crate) struct Leadership {
     pub since: Option<Timestamp>,
     /// What would repair it.
     pub remedy: Option<Remedy>,
-    /// Whether nobody is known to lead, for whatever reason.
-    pub pending: bool,
 }
 
 impl Leadership {
@@ -66,7 +64,7 @@ impl Leadership {
     }
 
     fn pending(finding: Finding) -> Self {
-        Self { findings: vec![finding], pending: true, ..Self::default() }
+        Self { findings: vec![finding], ..Self::default() }
     }
 
     fn with(mut self, remedy: Option<Remedy>) -> Self {
@@ -75,11 +73,12 @@ impl Leadership {
     }
 
     /// A leader that renews, but does not work.
-    pub(crate) fn becomes_sick(&mut self, finding: Finding, pod: Pod) {
+    pub(crate) fn becomes_sick(&mut self, finding: Finding, pod: Pod, since: Option<Timestamp>) {
         self.remedy = Some(Remedy::RestartPod { code: finding.rule.code, pod: Box::new(pod) });
         self.sick = Some(finding.rule);
-        self.since = None;
+        self.since = since;
         self.leader = None;
+        self.passed = None;
         self.findings.push(finding);
     }
 }
@@ -101,7 +100,10 @@ pub(crate) fn judge(scene: &Scene<'_>, installation: &Installation) -> Leadershi
             let window = Window::of(scene, installation, record);
             match installation.replica(&record.holder) {
                 Some(pod) => not_renewing(scene, installation, record, pod, &window),
-                None => gone(scene, installation, record, &window),
+                None => match installation.stray(scene.snapshot, &record.holder) {
+                    Some(pod) => stray(scene, installation, record, &pod),
+                    None => gone(scene, installation, record, &window),
+                },
             }
         }
     }
@@ -151,11 +153,17 @@ fn renewing(scene: &Scene<'_>, installation: &Installation, record: &Record) -> 
         return foreign(scene, installation, record);
     };
     let now = scene.snapshot.as_of;
+    // At the time of the look: other readings may have come long after it.
+    let looked = scene.looks.as_ref().ok().and_then(Option::as_ref).map_or(now, |looks| looks.last.at);
     let since =
         record.acquired.map(|at| format!(" since {} ({})", rfc3339(at), human(between(at, now)))).unwrap_or_default();
     let renewed = match record.renewed {
-        Some(at) if at <= now => format!("renewed {} ago", human(between(at, now))),
-        Some(at) => format!("renews; its clock is {} ahead of the API server's", human(between(now, at))),
+        // It has renewed between the two looks, or it would not be the leader here.
+        Some(at) if between(at, looked) > SHORT + installation.timing.retry.saturating_mul(5) => {
+            format!("renews; its clock is {} behind the API server's", human(between(at, looked)))
+        }
+        Some(at) if at <= looked => format!("renewed {} ago", human(between(at, looked))),
+        Some(at) => format!("renews; its clock is {} ahead of the API server's", human(between(looked, at))),
         None => "renews".to_owned(),
     };
     let valid = record.duration().map(|d| format!(", valid for {}", human(d))).unwrap_or_default();
@@ -189,7 +197,7 @@ fn long_duration(scene: &Scene<'_>, installation: &Installation, record: &Record
         (
             format!("set by {}", names.join(", ")),
             format!(
-                "Remove {} from the Helm value extraEnv of the release, or set CATTLE_ELECTION_LEASE_DURATION there to minutes at most; the default is 45s.",
+                "Remove {} from the Helm value extraEnv of the release: the defaults are 45s, 30s and 2s. Where more is needed, set CATTLE_ELECTION_LEASE_DURATION, CATTLE_ELECTION_RENEW_DEADLINE and CATTLE_ELECTION_RETRY_PERIOD together, each below the one before it, or Rancher does not start.",
                 names.join(", ")
             ),
         )
@@ -231,7 +239,7 @@ fn foreign(scene: &Scene<'_>, installation: &Installation, record: &Record) -> L
             "Find out what {} is before anything else: {guess}. Its Lease must not be deleted while it leads.",
             record.holder
         ));
-    Leadership { findings: vec![finding], pending: true, ..Leadership::default() }
+    Leadership { findings: vec![finding], ..Leadership::default() }
 }
 
 /// How the names of cluster agents' pods begin; their embedded Rancher elects with the same Lease in the downstream
@@ -362,6 +370,30 @@ fn gone(scene: &Scene<'_>, installation: &Installation, record: &Record, window:
     decide(scene, finding, record, hindrance, because)
 }
 
+/// RL102: the holder's pod exists, but is none of this Deployment's. What it is must be found out by hand.
+fn stray(scene: &Scene<'_>, installation: &Installation, record: &Record, pod: &Pod) -> Leadership {
+    let mut facts = evidence(scene, Some(record));
+    facts.push(
+        Evidence::new("pod", format!("{}: {}", replicas::name(pod), replicas::state_words(pod, scene.snapshot.as_of)))
+            .from(format!("{} .status", replicas::subject(pod))),
+    );
+    let finding = Finding::new(
+        &HOLDER_NOT_RENEWING,
+        "leader",
+        replicas::subject(pod),
+        format!(
+            "holder {} has not renewed {}; its pod exists, but Deployment {}/{} does not select it",
+            record.holder,
+            since(scene, record),
+            installation.namespace,
+            installation.name()
+        ),
+    )
+    .evidence(facts)
+    .advice("Find out what this pod is and end it; after that the holder counts as gone.");
+    Leadership::sick(finding, scene.last_change(record))
+}
+
 /// Whether the Lease may be deleted: what forbids it, and why the old leader cannot lead any more.
 fn guard(scene: &Scene<'_>, record: &Record, window: &Window<'_>) -> (Option<String>, String) {
     if legacy::in_use(scene) {
@@ -420,6 +452,9 @@ fn decide(
 ) -> Leadership {
     let code = finding.rule.code;
     let since = scene.last_change(record);
+    let hindrance = hindrance.or_else(|| {
+        record.uid().is_none().then(|| "The Lease has no UID, so it cannot be deleted under a condition.".to_owned())
+    });
     match hindrance {
         Some(hindrance) => Leadership::sick(finding.advice(hindrance), since),
         None => {
@@ -580,8 +615,12 @@ fn hung(
         .iter()
         .flatten()
         .any(|owner| owner.controller == Some(true) && owner.kind == "ReplicaSet");
+    let twins =
+        installation.pods.iter().filter(|pod| replicas::runs(pod) && replicas::is_identity(pod, &record.holder));
     let hindrance = if legacy::in_use(scene) {
         Some(legacy::HINDRANCE)
+    } else if twins.count() > 1 {
+        Some("Give each replica an identity of its own first (RL106): which of them leads cannot be seen.")
     } else if !owned || installation.wanted() == 0 {
         Some("Nothing would replace this pod: it belongs to no ReplicaSet, or the Deployment is scaled to 0.")
     } else if pod.metadata.uid.is_none() {

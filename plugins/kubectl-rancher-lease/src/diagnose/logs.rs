@@ -406,7 +406,7 @@ pub(crate) fn zombie_leader(
         let finding = Finding::new(&ZOMBIE_LEADER, "leader", subject, message)
             .evidence([show(newest)])
             .advice(
-                "Restart the leader's pod; if the next leader fails in the same way, the cause is in the line above.",
+                "Let fix restart the leader's pod; if the next leader fails in the same way, the cause is in the line above.",
             )
             .next_command(["SELF", "fix"])
             .fixable();
@@ -447,9 +447,11 @@ pub(crate) fn zombie_leader(
             replicas::name(leader),
             human(silent_for)
         );
+        let acquisition = show(&all[acquired]);
+        let last_words = tail(snapshot, leader).into_iter().filter(|item| *item != acquisition);
         let finding = Finding::new(&ZOMBIE_LEADER, "leader", subject, message)
             .severity(Severity::Warning)
-            .evidence(std::iter::once(show(&all[acquired])).chain(tail(snapshot, leader)))
+            .evidence(std::iter::once(acquisition.clone()).chain(last_words))
             .advice("Read the leader's log from that line on: what it did last is what it waits for.");
         return Some(Zombie { finding, restart: false });
     }
@@ -581,12 +583,22 @@ pub(crate) fn tunnels_rejected(
     } else {
         format!("Rancher rejected {} in the last hour", count(total, "tunnel request", "tunnel requests"))
     };
-    let severity = if noise == total { Severity::Info } else { Severity::Warning };
+    let (severity, advice) = if noise == total {
+        (
+            Severity::Info,
+            "Nothing to do for Rancher; to end the noise, remove the agents that are left at the addresses above.",
+        )
+    } else {
+        (
+            Severity::Warning,
+            "Find the agents by the addresses above; those of clusters that still exist can be looked at with kubectl rancher-agent check.",
+        )
+    };
     Some(
         Finding::new(&TUNNEL_REJECTED, "tunnels", installation.subject(), message)
             .severity(severity)
             .evidence(evidence)
-            .advice("Find the agents by the addresses above; those of clusters that still exist can be looked at with kubectl rancher-agent check."),
+            .advice(advice),
     )
 }
 

@@ -10,7 +10,7 @@ pub(crate) mod other_leases;
 pub(crate) mod replicas;
 pub(crate) mod target;
 
-use rancher_common::finding::{Diagnosis, Evidence, Passed};
+use rancher_common::finding::{Diagnosis, Evidence, Passed, Remediation, Severity, shared};
 use rancher_common::kinds::Deployment;
 use rancher_common::rancher::Setting;
 use rancher_common::snapshot::Snapshot;
@@ -167,7 +167,7 @@ pub(crate) fn diagnose<'a>(question: &Question, snapshot: &'a Snapshot) -> Verdi
                 && let Some(zombie) = logs::zombie_leader(snapshot, leader, record, scene.version)
             {
                 if zombie.restart {
-                    leadership.becomes_sick(zombie.finding, leader.clone());
+                    leadership.becomes_sick(zombie.finding, leader.clone(), record.acquired);
                 } else {
                     diagnosis.findings.push(zombie.finding);
                 }
@@ -181,7 +181,26 @@ pub(crate) fn diagnose<'a>(question: &Question, snapshot: &'a Snapshot) -> Verdi
     }
     diagnosis.findings.extend(unread);
     diagnosis.order();
+    if let Some(first) = obstacle(&diagnosis) {
+        for finding in diagnosis.findings.iter_mut().filter(|finding| finding.fixable) {
+            finding.fixable = false;
+            finding.remediation = Some(Remediation { text: first.to_owned(), argv: Vec::new() });
+        }
+    }
     Verdict { diagnosis, scene, remedy }
+}
+
+/// What must be done before `fix` repairs anything, whatever the finding.
+fn obstacle(diagnosis: &Diagnosis) -> Option<&'static str> {
+    if diagnosis.findings.iter().any(|finding| finding.severity == Severity::Unknown) {
+        Some("Make what could not be read readable first (RX001): fix decides nothing without it.")
+    } else if diagnosis.of(&shared::THROUGH_RANCHER_PROXY).next().is_some() {
+        Some("Use a kubeconfig of the cluster itself (RX003): fix repairs nothing through the Rancher that is ill.")
+    } else if diagnosis.cluster_uid.is_none() {
+        Some("Ask for the right to get the namespace kube-system: fix keeps its backups under the UID of it.")
+    } else {
+        None
+    }
 }
 
 /// The clusters, which depend on the leader.

@@ -189,6 +189,15 @@ impl Installation {
         named.first().copied()
     }
 
+    /// A pod of this identity in Rancher's namespace that the Deployment does not select, for instance after a
+    /// reinstallation under another release name.
+    pub(crate) fn stray(&self, snapshot: &Snapshot, identity: &str) -> Option<Pod> {
+        let mut pods = snapshot.list::<Pod>(Some(&self.namespace)).ok()?.items;
+        pods.retain(|pod| !selects(&self.deployment, pod) && is_identity(pod, identity));
+        pods.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+        pods.into_iter().next()
+    }
+
     /// Pods that are Ready.
     pub(crate) fn ready(&self) -> Vec<&Pod> {
         self.pods.iter().filter(|pod| is_ready(pod)).collect()
@@ -265,7 +274,7 @@ pub(crate) fn identity(pod: &Pod) -> String {
 
 /// Whether the holder's identity is that of this pod. A node's hostname may be the fully qualified name where the
 /// Node's name is the short one, and the reverse.
-fn is_identity(pod: &Pod, holder: &str) -> bool {
+pub(crate) fn is_identity(pod: &Pod, holder: &str) -> bool {
     let own = identity(pod);
     if own.is_empty() || holder.is_empty() {
         return false;
@@ -412,7 +421,13 @@ pub(crate) fn no_ready_replica(snapshot: &Snapshot, installation: &Installation)
     } else if installation.pods.is_empty() {
         format!("no pod of Deployment {namespace}/{} exists, though it wants {wanted}", installation.name())
     } else {
-        format!("none of the {} of Rancher is Ready", count(installation.pods.len(), "pod", "pods"))
+        format!(
+            "no replica of Rancher is Ready: {}",
+            match installation.pods.len() {
+                1 => "the only pod is not".to_owned(),
+                many => format!("none of {many} pods is"),
+            }
+        )
     };
     let mut evidence = Vec::new();
     for pod in &installation.pods {

@@ -8,7 +8,7 @@ use rancher_common::snapshot::{Content, Need, Snapshot, Want};
 use rancher_common::text::some_of;
 
 use super::Scene;
-use super::election::{self, LEASE_NAMESPACE};
+use super::election::{self, Election, LEASE_NAMESPACE};
 use super::holder::AGENT;
 use super::replicas;
 use crate::{Question, needs};
@@ -83,6 +83,15 @@ pub(crate) fn unread(question: &Question, scene: &Scene<'_>) -> Vec<Finding> {
     }
     if let Err(problem) = &scene.looks {
         findings.push(malformed(&election::subject(None), problem));
+    }
+    // A failed reading between good ones counts as an answer, but is no look.
+    if matches!(scene.looks, Ok(Some(_)))
+        && scene.election == Election::Unknown
+        && (matches!(scene.presence, replicas::Presence::Here(_)) || scene.in_docker())
+        && !findings.iter().any(|finding| finding.subject == election::subject(None))
+    {
+        let need = Need::required(needs::lease(), needs::WHY_LEASE);
+        findings.push(cannot_read(&need, "of two looks at it one failed", false));
     }
     let namespaces = replicas::namespaces(question, snapshot);
     for (resource, object, problem) in replicas::malformed(snapshot, &namespaces) {

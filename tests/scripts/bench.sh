@@ -1,0 +1,15 @@
+#!/bin/sh
+# Benchmarks of the release binaries against kubectl, on a real API server. `bench.sh --plain-delete N` measures what a
+# plain `kubectl delete lease` does to a living leader.
+set -eu
+cd "$(dirname "$0")/../.."
+
+command -v go >/dev/null || {
+    echo "bench: Go 1.26 or newer is needed for the real API server" >&2
+    exit 1
+}
+sh tests/control-plane/build.sh
+CONTROL_PLANE_BIN=$PWD/tests/control-plane/bin
+PLUGIN=$PWD/${CARGO_TARGET_DIR:-target}/release/kubectl-rancher-lease
+export CONTROL_PLANE_BIN PLUGIN
+cargo test --locked --quiet -p kubectl-rancher-lease --test bench -- "$@"
