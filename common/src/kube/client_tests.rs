@@ -358,7 +358,10 @@ async fn bodies_and_types_of_writes() {
     api.delete(LEASE, &json!({"kind": "DeleteOptions"})).await.unwrap();
     api.patch_json(&format!("{LEASE}?dryRun=All"), &patch).await.unwrap();
     api.create("/api/v1/namespaces/x/events", &json!({"kind": "Event"})).await.unwrap();
+    api.delete(LEASE, &json!({"kind": "DeleteOptions", "dryRun": ["All"]})).await.unwrap();
     let requests: Vec<String> = stub.requests().iter().map(|request| request.to_ascii_lowercase()).collect();
+    // For audit logs, which show no bodies.
+    assert!(requests[3].contains("?dryrun=all ") && requests[3].contains("\"dryrun\":[\"all\"]"), "{}", requests[3]);
     assert!(requests[0].starts_with("delete /apis/") && requests[0].ends_with("\r\n\r\n{\"kind\":\"deleteoptions\"}"));
     assert!(requests[1].contains("?dryrun=all ") && requests[1].contains("content-type: application/json-patch+json"));
     assert!(requests[2].starts_with("post ") && requests[2].contains("content-type: application/json\r\n"));

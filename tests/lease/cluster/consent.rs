@@ -29,7 +29,7 @@ enum No {
     EndOfInput,
     Interrupt,
     Pasted,
-    Terminate,
+    InterruptEarly,
     Pipe,
     CiOnTerminal,
     Nobody,
@@ -66,8 +66,8 @@ fn does_not_agree(world: &World, no: No) {
             terminal.control('c');
             ended(terminal.end(), 130, "nothing was changed");
         }
-        No::Terminate => {
-            // Before the question, while it looks for the second time.
+        No::InterruptEarly => {
+            // Before the question, between the two looks.
             let mut terminal = fix(world).terminal();
             terminal.expect("reading");
             terminal.control('c');
@@ -122,7 +122,7 @@ fn only_a_clear_yes_is_a_yes() {
         No::Empty,
         No::EndOfInput,
         No::Interrupt,
-        No::Terminate,
+        No::InterruptEarly,
         No::Pasted,
         No::Pipe,
         No::CiOnTerminal,
@@ -190,7 +190,26 @@ fn only_a_clear_yes_is_a_yes() {
     let words: Vec<&str> =
         command.split_whitespace().skip_while(|word| !word.contains("kubectl-rancher-lease")).collect();
     let confirmed = Program::new(words[0]).env("KUBECONFIG", world.kubeconfig()).args(&words[1..]);
-    confirmed.args(["--verify-timeout", "1s"]).run().expect_code(7);
+    let confirmed = confirmed.args(["--verify-timeout", "1s"]);
+    confirmed.run().expect_code(7);
     assert_eq!(deletes(&world), 3);
-    restore(&world, &original);
+    assert!(world.lease().is_null());
+
+    // And nobody having taken it since, undo puts it back, after the same questions.
+    let state = confirmed.home().join("state/kubectl-rancher");
+    let undo = |args: &[&str]| plugin(&world, &["undo"]).args(args).arg("--backup-dir").arg(&state);
+    let list = undo(&["-o", "json"]).run();
+    let backups = list.expect_code(0).json();
+    let id = backups["items"][0]["id"].as_str().unwrap();
+    undo(&[id]).run().expect_code(6).expect_words(&format!("undo {id} --confirm"));
+    assert!(world.lease().is_null());
+    let mut terminal = undo(&[id]).terminal();
+    terminal.expect(PROMPT);
+    terminal.send_line("yes");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, 0, "{screen}");
+    assert_eq!(world.lease()["spec"], original["spec"]);
+    let list = undo(&["-o", "json"]).run().json();
+    let states: Vec<_> = list["items"].as_array().unwrap().iter().filter(|item| item["id"] == id).collect();
+    assert_eq!(states[0]["state"], "undone", "{list:#}");
 }

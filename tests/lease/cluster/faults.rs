@@ -34,6 +34,20 @@ fn faults() -> Vec<(&'static str, Fault)> {
     ]
 }
 
+/// What a person needs to hear of it.
+fn words(fault: &str) -> &'static [&'static str] {
+    match fault {
+        "429" => &["too many requests (tried"],
+        "HTML 503" => &["503"],
+        "500" => &["etcdserver: request timed out"],
+        "reset" => &["reset", "closed"],
+        "truncated" => &["before the answer was complete (end of file before message length reached)"],
+        "slow" => &["no complete answer within 1 s"],
+        "refused" => &["refused"],
+        _ => &[],
+    }
+}
+
 fn plugin(proxy: &FaultProxy, args: &[&str]) -> Program {
     Program::new(PLUGIN).env("KUBECONFIG", proxy.kubeconfig()).args(args).args(["--request-timeout", "1s"])
 }
@@ -68,6 +82,7 @@ fn nothing_answers() {
         let run = run.run();
         assert_eq!(run.code, 1, "{name}: {run}");
         assert!(run.stderr.contains("does not answer"), "{name}: {run}");
+        assert!(words(name).iter().any(|words| run.stderr.contains(words)), "{name}: {run}");
         match *output {
             "json" => assert_eq!(expect_document(&run)["verdict"], "Error", "{name}: {run}"),
             "yaml" => assert!(run.stdout.starts_with("apiVersion:"), "{name}: {run}"),

@@ -51,6 +51,11 @@ fn a_dead_leader_is_found_and_replaced() {
     assert!(deletes[0].agent.starts_with("kubectl-rancher-lease/"), "{deletes:?}");
     assert_eq!((deletes[0].code, deletes[0].user.as_str()), (200, "admin"));
 
+    let time = |text: &str| text.parse::<jiff::Timestamp>().unwrap();
+    let lease = world.lease();
+    let waited = time(lease["spec"]["acquireTime"].as_str().unwrap()).duration_since(time(&deletes[0].at));
+    assert!(waited < jiff::SignedDuration::from_secs(30), "a new leader after {waited:?}");
+
     let again = plugin(&world, &["fix", "--yes", "-o", "json"]).run();
     again.expect_code(0);
     assert_eq!(again.json()["verdict"], "NothingToDo", "{again}");

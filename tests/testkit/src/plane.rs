@@ -46,6 +46,8 @@ pub struct Audit {
     pub uri: String,
     /// The User-Agent header.
     pub agent: String,
+    /// When it was answered, RFC 3339.
+    pub at: String,
     /// The status of the answer.
     pub code: u64,
     /// API group, resource (with subresource), namespace and name, as the server understood them; empty where not given.
@@ -242,6 +244,7 @@ impl Audit {
             verb: text("/verb"),
             uri: text("/requestURI"),
             agent: text("/userAgent"),
+            at: text("/stageTimestamp"),
             code: entry["responseStatus"]["code"].as_u64().unwrap_or_default(),
             object: [text("/objectRef/apiGroup"), resource, text("/objectRef/namespace"), text("/objectRef/name")],
         }

@@ -372,8 +372,8 @@ async fn answer(
             let (mut head, body) = forward(&upstream, forwarded).await?.into_parts();
             let body = body.collect().await?.to_bytes();
             head.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
-            let half = body.slice(..body.len() / 2);
-            Ok(Response::from_parts(head, BoxBody::new(Cut(Some(half), body.len() as u64))))
+            let cut = Cut { half: Some(body.slice(..body.len() / 2)), promised: body.len() as u64, sent: false };
+            Ok(Response::from_parts(head, BoxBody::new(cut)))
         }
         Some(Fault::Html503) => {
             let page = "<html><head><title>503 Service Temporarily Unavailable</title></head><body>\
@@ -411,20 +411,30 @@ fn full(bytes: Bytes) -> BoxBody<Bytes, BoxError> {
 }
 
 /// A body that promises more than it gives.
-struct Cut(Option<Bytes>, u64);
+struct Cut {
+    half: Option<Bytes>,
+    promised: u64,
+    sent: bool,
+}
 
 impl Body for Cut {
     type Data = Bytes;
     type Error = BoxError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        Poll::Ready(Some(match self.0.take() {
-            Some(bytes) => Ok(Frame::data(bytes)),
-            None => Err("cut".into()),
-        }))
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if let Some(half) = self.half.take() {
+            return Poll::Ready(Some(Ok(Frame::data(half))));
+        }
+        if !self.sent {
+            // What is written so far is sent when a body has nothing more for the moment.
+            self.sent = true;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(Some(Err("cut".into())))
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.1)
+        SizeHint::with_exact(self.promised)
     }
 }
