@@ -192,11 +192,7 @@ impl Ui {
             total,
             if self.progress { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() },
         );
-        let template =
-            if total.is_some() { "{bar:24} {pos}/{len} {msg} {elapsed}" } else { "{spinner} {msg} {elapsed}" };
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style.progress_chars("=> ").tick_chars("|/-\\ "));
-        }
+        set_template(&bar, if total.is_some() { BAR } else { SPINNER });
         if self.progress {
             bar.enable_steady_tick(Duration::from_millis(120));
         }
@@ -278,6 +274,17 @@ fn width() -> usize {
         .clamp(40, 200)
 }
 
+/// How far it is, and what is left.
+const BAR: &str = "[{bar:24}] {pos}/{len} {msg} {elapsed}";
+/// Only that something goes on.
+const SPINNER: &str = "{spinner} {msg} {elapsed}";
+
+fn set_template(bar: &ProgressBar, template: &str) {
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("=> ").tick_chars("|/-\\ "));
+    }
+}
+
 /// A progress bar or spinner that cleans up behind itself.
 #[derive(Debug)]
 pub struct Progress {
@@ -291,8 +298,11 @@ impl Progress {
         self.bar.set_message(crate::text::shorten(&crate::text::escape(text), 100).into_owned());
     }
 
-    /// Sets how far it is.
+    /// Sets how far it is; a spinner becomes a bar when there is more than one part to wait for.
     pub fn position(&self, done: u64, total: u64) {
+        if total > 1 && self.bar.length() != Some(total) {
+            set_template(&self.bar, BAR);
+        }
         self.bar.set_length(total);
         self.bar.set_position(done);
     }

@@ -32,10 +32,10 @@ mkdir -p "$dist"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 for plugin in "$@"; do
-    cp "$binaries/kubectl-$plugin" LICENSE README.md "$work/"
+    cp "$binaries/kubectl-$plugin" LICENSE README.md docs/report.schema.json "$work/"
     archive=kubectl-$plugin-v$version-$os-$arch.tar.gz
     # The same content gives the same archive: no times, no owners, sorted names.
-    (cd "$work" && tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - "kubectl-$plugin" LICENSE README.md) |
+    (cd "$work" && tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - "kubectl-$plugin" LICENSE README.md report.schema.json) |
         gzip -n >"$dist/$archive"
     rm -f "$work"/*
     echo "$dist/$archive"

@@ -71,6 +71,16 @@ pub fn redact_object(resource: &ResourceType, object: &mut Value) {
             }
         }
     }
+    // A setting's secret stands beside its name: `bootstrap-password` (rancher/rancher pkg/settings/setting.go).
+    let secret_setting =
+        resource.plural == "settings" && object["metadata"]["name"].as_str().is_some_and(is_secret_name);
+    if secret_setting && let Some(setting) = object.as_object_mut() {
+        for field in ["value", "default"] {
+            if let Some(Value::String(text)) = setting.get_mut(field) {
+                MARK.clone_into(text);
+            }
+        }
+    }
     redact_value(object);
 }
 
@@ -216,6 +226,17 @@ mod tests {
             json!({"metadata": {"name": "s", "managedFields": [1]}, "data": {"token": "c2VjcmV0", "url": "aHR0cA=="}});
         redact_object(&SECRETS, &mut secret);
         assert_eq!(secret, json!({"metadata": {"name": "s"}, "data": {"token": MARK, "url": MARK}}));
+    }
+
+    #[test]
+    fn settings_lose_secret_values_only() {
+        let setting = |name: &str| {
+            let mut setting = json!({"metadata": {"name": name}, "value": "v2.13.2"});
+            redact_object(&crate::rancher::SETTINGS, &mut setting);
+            setting["value"].clone()
+        };
+        assert_eq!(setting("server-version"), "v2.13.2");
+        assert_eq!(setting("bootstrap-password"), MARK);
     }
 
     #[test]
