@@ -12,4 +12,4 @@ sh tests/control-plane/build.sh
 CONTROL_PLANE_BIN=$PWD/tests/control-plane/bin
 PLUGIN=$PWD/${CARGO_TARGET_DIR:-target}/release/kubectl-rancher-lease
 export CONTROL_PLANE_BIN PLUGIN
-cargo test --locked --quiet -p kubectl-rancher-lease --test bench -- "$@"
+cargo test --locked --quiet --workspace --test bench -- "$@"

@@ -10,7 +10,7 @@ say() { printf '\n\033[1m# %s\033[0m\n' "$*"; }
 [ -t 1 ] || say() { printf '\n# %s\n' "$*"; }
 
 if ! command -v go >/dev/null; then
-    cargo build --locked --quiet -p kubectl-rancher-lease
+    cargo build --locked --quiet --workspace --bins
     say "Go 1.26 or newer is not installed: this is a recorded incident, not a live cluster"
     echo '$ kubectl rancher-lease check --from tests/incidents/rl101-holder-gone'
     "${CARGO_TARGET_DIR:-target}/debug/kubectl-rancher-lease" check --from tests/incidents/rl101-holder-gone || true
@@ -23,7 +23,7 @@ log=$work/build.log
 echo "building the control plane and the plugin (some minutes the first time) …"
 sh tests/control-plane/build.sh >"$log" 2>&1 &
 plane=$!
-cargo build --locked -p kubectl-rancher-lease
+cargo build --locked --workspace --bins
 if ! wait "$plane"; then
     cat "$log" >&2
     exit 1
