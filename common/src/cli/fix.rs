@@ -50,6 +50,12 @@ pub(super) async fn run<D: Doctor>(session: &Session<D>, args: FixArgs<D::Questi
             report.result = Some(Outcome { message: why, next: instead, ..Outcome::default() });
             return Ok(end(session, &report, Exit::Refused));
         }
+        Prescription::Wait(message) if args.consent.dry_run != DryRun::None => {
+            report.conclude(Verdict::NothingToDo, Exit::Ok);
+            let message = format!("waiting solves it, and that is all fix would do: {message}");
+            report.result = Some(Outcome { message, ..Outcome::default() });
+            return Ok(end(session, &report, Exit::Ok));
+        }
         Prescription::Wait(message) => {
             session.ui.note(&message);
             let waiting = check::wait(session, &live, &question, FailOn::Error, patience);

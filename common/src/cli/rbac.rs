@@ -50,7 +50,11 @@ fn yaml(name: &str, rights: &[(Right, &str, bool)]) -> String {
     }
     let mut out = String::new();
     for (namespace, rules) in &scopes {
-        let _ = writeln!(out, "---\napiVersion: rbac.authorization.k8s.io/v1");
+        let _ = writeln!(out, "---");
+        if namespace.is_some() && rules.values().all(|(_, _, required)| !required) {
+            let _ = writeln!(out, "# Leave this out where there is no such namespace.");
+        }
+        let _ = writeln!(out, "apiVersion: rbac.authorization.k8s.io/v1");
         let _ = match namespace {
             None => writeln!(out, "kind: ClusterRole\nmetadata:\n  name: {name}\nrules:"),
             Some(namespace) => {

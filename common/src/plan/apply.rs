@@ -104,7 +104,7 @@ pub async fn preflight(collector: &Collector, plan: &Plan) -> Result<Preflight, 
         allowed(api, &action.right()).await?;
         write(collector, action, object.as_ref(), true).await.map_err(|error| match error.kind {
             ApiErrorKind::Forbidden => Hindrance::Forbidden(action.right()),
-            _ => Hindrance::DryRun(error),
+            _ => changed_meanwhile(action, &error).unwrap_or(Hindrance::DryRun(error)),
         })?;
         if let Some(object) = object {
             if let (Operation::Patch { .. }, Some(owner)) = (&action.operation, owner(&object)) {
@@ -148,6 +148,16 @@ fn unlike_plan(action: &Action, object: Option<&Value>) -> Option<Hindrance> {
             (!facts.is_empty()).then(|| changed(facts))
         }
     }
+}
+
+/// What an answer to a write says about the object: that it is another one than the one just read.
+fn changed_meanwhile(action: &Action, error: &ApiError) -> Option<Hindrance> {
+    let fact = match error.kind {
+        ApiErrorKind::NotFound => "it no longer exists".to_owned(),
+        _ if error.is_precondition() => format!("by somebody else, in this very moment ({})", error.message),
+        _ => return None,
+    };
+    Some(Hindrance::Changed { object: action.object.to_string(), facts: vec![fact] })
 }
 
 /// An object of a list has no apiVersion and kind of its own; one that was read alone has.
@@ -361,11 +371,8 @@ async fn one(collector: &Collector, action: &Action, number: usize, backup: &mut
         Err(error) => error,
     };
     if !error.write_outcome_unknown() {
-        return Step::Stopped(if error.is_precondition() {
-            format!("{} was changed by somebody else in this very moment: {}", action.object, error.message)
-        } else {
-            error.to_string()
-        });
+        let changed = changed_meanwhile(action, &error);
+        return Step::Stopped(changed.map_or_else(|| error.to_string(), |hindrance| hindrance.to_string()));
     }
     // Never repeated blindly: look at what happened.
     match read(collector.api(), &path).await {

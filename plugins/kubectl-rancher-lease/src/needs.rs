@@ -178,6 +178,8 @@ pub(crate) fn repair_rights(question: &Question) -> Vec<(Right, &'static str)> {
         name: name.map(str::to_owned),
     };
     vec![
+        // Optional for a check; without it there is no place for the backup, and no plan.
+        (get(NAMESPACES, None, LEASE_NAMESPACE).right(), WHY_UID),
         (lease().right(), "to read the Lease once more just before it is deleted"),
         (
             right("delete", "coordination.k8s.io", "leases", LEASE_NAMESPACE, Some(LEASE_NAME)),
