@@ -162,6 +162,44 @@ fn two_hundred_races_delete_nothing() {
     assert_eq!(won.into_inner(), ROUNDS);
 }
 
+/// Whole runs of `fix`, many at once against one Lease: all stand before the same deletion when a rival touches it.
+#[test]
+fn two_hundred_runs_that_lose_the_race_refuse() {
+    const AT_ONCE: usize = 25;
+    let world = World::start(&["--holder", "dead", "--clusters", "1", "--start-replicas=false"]);
+    let proxy = FaultProxy::start(&world);
+    let name = "cattle-controllers";
+    let path = format!("{COLLECTION}/{name}");
+    let spec = json!({"spec": world.lease()["spec"]}).to_string();
+    let rivals = [Rival::Renews, Rival::Takes, Rival::Recreates];
+    for round in 0..ROUNDS / AT_ONCE {
+        let rival = rivals[round % rivals.len()];
+        proxy.reset();
+        let gate = Gate::default();
+        proxy.rule(Match::of("DELETE", &path).exactly().dry_run(false), Fault::Hold(gate.clone()));
+        let programs: Vec<_> = (0..AT_ONCE)
+            .map(|_| {
+                let program = rancher_testkit::Program::new(PLUGIN).env("KUBECONFIG", proxy.kubeconfig());
+                program.args(["fix", "--yes", "-o", "json", "--request-timeout", "2m"])
+            })
+            .collect();
+        let runs: Vec<_> = programs.iter().map(rancher_testkit::Program::start).collect();
+        gate.wait_for(AT_ONCE, Duration::from_secs(90));
+        let after = block_on(async { interfere(&api(world.kubeconfig()), name, rival).await });
+        gate.open();
+        for run in runs {
+            let run = run.wait();
+            run.expect_code(6);
+            assert_eq!(run.json()["changed"], false, "{rival:?}: {run}");
+        }
+        let now = world.lease();
+        assert_eq!(now["metadata"]["uid"], after["metadata"]["uid"], "{rival:?}");
+        assert_eq!(now["metadata"]["resourceVersion"], after["metadata"]["resourceVersion"], "{rival:?}");
+        // As it was, for the next round.
+        world.kubectl(&["patch", "lease", "-n", "kube-system", name, "--type", "merge", "-p", &spec]);
+    }
+}
+
 #[test]
 fn a_whole_run_that_loses_a_race_refuses() {
     let world = World::start(&["--holder", "dead", "--clusters", "1", "--start-replicas=false"]);

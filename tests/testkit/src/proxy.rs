@@ -134,9 +134,18 @@ impl Gate {
     /// When none comes within the limit.
     #[track_caller]
     pub fn wait(&self, limit: Duration) {
+        self.wait_for(1, limit);
+    }
+
+    /// Waits until so many requests stand before it.
+    ///
+    /// # Panics
+    /// When they do not come within the limit.
+    #[track_caller]
+    pub fn wait_for(&self, count: usize, limit: Duration) {
         let arrived = self.arrived.0.lock().unwrap();
-        let (arrived, _) = self.arrived.1.wait_timeout_while(arrived, limit, |arrived| *arrived == 0).unwrap();
-        assert!(*arrived > 0, "no request came to the gate within {limit:?}");
+        let (arrived, _) = self.arrived.1.wait_timeout_while(arrived, limit, |arrived| *arrived < count).unwrap();
+        assert!(*arrived >= count, "{} of {count} requests came to the gate within {limit:?}", *arrived);
     }
 
     /// Lets everything through from now on.
