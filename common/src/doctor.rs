@@ -121,10 +121,4 @@ pub trait Doctor: Clone + Send + Sync + 'static {
     fn verify_timeout(&self) -> Duration {
         Duration::from_secs(300)
     }
-
-    /// Names for completing the first positional argument, from a snapshot that may hold little.
-    fn complete(&self, snapshot: &Snapshot) -> Vec<(String, String)> {
-        let _ = snapshot;
-        Vec::new()
-    }
 }

@@ -24,6 +24,22 @@ pub struct ResourceType {
 }
 
 impl ResourceType {
+    const fn new(
+        group: &'static str,
+        version: &'static str,
+        kind: &'static str,
+        plural: &'static str,
+        namespaced: bool,
+    ) -> Self {
+        Self {
+            group: Cow::Borrowed(group),
+            version: Cow::Borrowed(version),
+            kind: Cow::Borrowed(kind),
+            plural: Cow::Borrowed(plural),
+            namespaced,
+        }
+    }
+
     /// A kind whose objects live in a namespace.
     #[must_use]
     pub const fn namespaced(
@@ -32,13 +48,7 @@ impl ResourceType {
         kind: &'static str,
         plural: &'static str,
     ) -> Self {
-        Self {
-            group: Cow::Borrowed(group),
-            version: Cow::Borrowed(version),
-            kind: Cow::Borrowed(kind),
-            plural: Cow::Borrowed(plural),
-            namespaced: true,
-        }
+        Self::new(group, version, kind, plural, true)
     }
 
     /// A kind whose objects belong to the whole cluster.
@@ -49,13 +59,7 @@ impl ResourceType {
         kind: &'static str,
         plural: &'static str,
     ) -> Self {
-        Self {
-            group: Cow::Borrowed(group),
-            version: Cow::Borrowed(version),
-            kind: Cow::Borrowed(kind),
-            plural: Cow::Borrowed(plural),
-            namespaced: false,
-        }
+        Self::new(group, version, kind, plural, false)
     }
 
     /// `leases.coordination.k8s.io`, or `pods` for the core group.
