@@ -106,6 +106,18 @@ pub trait Doctor: Clone + Send + Sync + 'static {
         None
     }
 
+    /// The flags that name a downstream cluster, for a plugin that looks at both sides.
+    fn downstream<'q>(&self, question: &'q Self::Question) -> Option<&'q crate::kube::DownstreamFlags> {
+        let _ = question;
+        None
+    }
+
+    /// Every right that `needs` can ask for in a downstream cluster.
+    fn downstream_rights(&self, question: &Self::Question) -> Vec<(Right, &'static str, bool)> {
+        let _ = question;
+        Vec::new()
+    }
+
     /// Takes kubectl's `-n` into the question; by default it only overrides the context's namespace.
     fn adopt_namespace(&self, question: &mut Self::Question, namespace: &str) {
         let _ = (question, namespace);

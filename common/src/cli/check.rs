@@ -26,7 +26,7 @@ pub(super) async fn run<D: Doctor>(session: &Session<D>, args: CheckArgs<D::Ques
         report.print(&session.ui, session.output);
         return Ok(exit(&diagnosis, args.fail_on));
     }
-    let live = session.connect()?;
+    let live = session.connect_for(&question)?;
     if args.wait {
         let (report, exit) = wait(session, &live, &question, args.fail_on, args.timeout).await?;
         report.print(&session.ui, session.output);

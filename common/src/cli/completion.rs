@@ -188,7 +188,7 @@ fn live_namespaces(flags: &ConnectionFlags) -> Vec<String> {
     let listed = runtime.block_on(async {
         let api = kube::connect(config, "kubectl-rancher-completion", timeouts).ok()?;
         let collector = Collector::new(api);
-        let want = Want::List { resource: NAMESPACES, namespace: None, selector: None, form: Form::Metadata };
+        let want = Want::list(NAMESPACES, None, Form::Metadata);
         let origin = Origin::default();
         let look = collector.snapshot(&origin, |_| vec![Need::optional(want.clone(), "names")]);
         let snapshot = tokio::time::timeout(LIVE_NAMES, look).await.ok()?;

@@ -21,7 +21,7 @@ use crate::time::{Timestamp, human};
 pub(super) async fn run<D: Doctor>(session: &Session<D>, args: FixArgs<D::Question>) -> Result<Exit, Failure> {
     let question = session.question(args.question);
     let interrupt = Interrupt::listen();
-    let live = session.connect()?;
+    let live = session.connect_for(&question)?;
     let patience = args.verify_timeout.unwrap_or_else(|| session.doctor.verify_timeout());
 
     let (snapshot, diagnosis) = interrupt.give_up(session.look(&live, &question)).await?;

@@ -26,6 +26,16 @@ pub(super) fn run<D: Doctor>(session: &Session<D>, args: &RbacArgs<D::Question>)
         }
     };
     session.ui.out(&yaml(&format!("{}-{suffix}", session.about.name), &rights));
+    let downstream: Vec<(Right, &str, bool)> = session
+        .doctor
+        .downstream_rights(&question)
+        .into_iter()
+        .filter(|(_, _, required)| *required || !args.required_only)
+        .collect();
+    if !downstream.is_empty() {
+        session.ui.out("---\n# In each downstream cluster that is looked into:\n");
+        session.ui.out(&yaml(&format!("{}-{suffix}", session.about.name), &downstream));
+    }
     Ok(Exit::Ok)
 }
 

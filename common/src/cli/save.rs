@@ -15,7 +15,8 @@ pub(super) async fn run<D: Doctor>(session: &Session<D>, args: SnapshotArgs<D::Q
         return Err(snapshot::BundleError::Exists(args.output).into());
     }
     let interrupt = Interrupt::listen();
-    let live = session.connect()?;
+    let mut live = session.connect_for(&question)?;
+    live.collector = live.collector.thorough();
     let started = std::time::Instant::now();
     let (taken, diagnosis) = interrupt.give_up(session.look(&live, &question)).await?;
     let tool = format!("kubectl-{}/{}", session.about.name, session.about.version);

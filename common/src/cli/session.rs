@@ -10,7 +10,7 @@ use crate::exit::Exit;
 use crate::finding::Diagnosis;
 use crate::kube::{self, ConfigError, ConnectionFlags, Environment, Target, Timeouts};
 use crate::report::{FailOn, Invocation, Output, Report};
-use crate::snapshot::{BundleError, Collector, Content, Origin, Snapshot};
+use crate::snapshot::{BundleError, Collector, Content, DownstreamOrigin, Origin, Snapshot};
 use crate::ui::Ui;
 
 use super::invocation;
@@ -111,6 +111,20 @@ impl<D: Doctor> Session<D> {
         Ok(Live { collector: Collector::new(api), origin: origin(&target) })
     }
 
+    /// The same with the downstream cluster that the question names, if it names one.
+    pub(super) fn connect_for(&self, question: &D::Question) -> Result<Live, Failure> {
+        let mut live = self.connect()?;
+        let flags = self.doctor.downstream(question).and_then(|downstream| downstream.connection(&self.flags));
+        if let Some(flags) = flags {
+            let (target, config) = kube::resolve(&flags, &Environment::from_process())?;
+            let timeouts = Timeouts { request: flags.request_timeout()?, ..Timeouts::default() };
+            let agent = format!("kubectl-{}/{}", self.about.name, self.about.version);
+            live.collector = live.collector.with_downstream(kube::connect(config, &agent, timeouts)?);
+            live.origin.downstream = Some(DownstreamOrigin { context: target.context, server: target.server });
+        }
+        Ok(live)
+    }
+
     /// The question with kubectl's `-n` taken in.
     pub(super) fn question(&self, mut question: D::Question) -> D::Question {
         if let Some(namespace) = &self.flags.namespace {
@@ -186,6 +200,7 @@ fn origin(target: &Target) -> Origin {
             .filter(|context| Some(&context.name) != target.context.as_ref())
             .map(|context| context.name.clone())
             .collect(),
+        downstream: None,
         clock_skew_seconds: 0,
     }
 }

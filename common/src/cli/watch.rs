@@ -25,7 +25,7 @@ type Known = BTreeMap<(String, &'static str), (crate::finding::Severity, String)
 pub(super) async fn run<D: Doctor>(session: &Session<D>, args: WatchArgs<D::Question>) -> Result<Exit, Failure> {
     let question = session.question(args.question);
     let interrupt = Interrupt::listen();
-    let live = session.connect()?;
+    let live = session.connect_for(&question)?;
     let started = Instant::now();
     let mut known = Known::new();
     let mut verdict: Option<Verdict> = None;

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ::kube::client::{AuthError, Body, ConfigExt as _};
+use ::kube::client::{AuthError, Body, ConfigExt as _, middleware::BaseUriLayer};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use futures::{Stream, stream};
 use http::{
@@ -116,6 +116,8 @@ pub struct Api {
 
 struct Inner {
     service: Service,
+    /// The same connections below the server's address: what another cluster behind the same Rancher is reached by.
+    bare: Service,
     timeouts: Timeouts,
     server: String,
     warnings: Mutex<Vec<String>>,
@@ -191,16 +193,11 @@ pub fn connect(config: ::kube::Config, user_agent: &str, timeouts: Timeouts) -> 
         None => BoxCloneSyncService::new(service),
     };
     let decompression = DecompressionLayer::new().gzip(!config.disable_compression);
-    let service = config.base_uri_layer().layer(decompression.layer(service));
-    let service = service.map_response(|response| response.map(|body| body.map_err(Into::into).boxed_unsync()));
-    Ok(Api {
-        inner: Arc::new(Inner {
-            service: BoxCloneSyncService::new(service),
-            timeouts,
-            server,
-            warnings: Mutex::new(Vec::new()),
-        }),
-    })
+    let bare = decompression
+        .layer(service)
+        .map_response(|response: Response<_>| response.map(|body| body.map_err(Into::into).boxed_unsync()));
+    let bare: Service = BoxCloneSyncService::new(bare);
+    Ok(Api::over(bare, config.cluster_url, server, timeouts))
 }
 
 /// TLS and a connection pool over a way to open connections.
@@ -299,6 +296,21 @@ struct Head {
 }
 
 impl Api {
+    fn over(bare: Service, base: http::Uri, server: String, timeouts: Timeouts) -> Self {
+        let service = BoxCloneSyncService::new(BaseUriLayer::new(base).layer(bare.clone()));
+        Self { inner: Arc::new(Inner { service, bare, timeouts, server, warnings: Mutex::new(Vec::new()) }) }
+    }
+
+    /// Another cluster behind the same Rancher, over the same connections and as the same user: Rancher serves each
+    /// under `…/k8s/clusters/<id>` and applies the caller's rights there. `None` when this is no address of that kind.
+    #[must_use]
+    pub fn behind_rancher(&self, cluster: &str) -> Option<Self> {
+        let (front, _) = self.inner.server.rsplit_once("/k8s/clusters/")?;
+        let server = format!("{front}/k8s/clusters/{cluster}");
+        let base = server.parse().ok()?;
+        Some(Self::over(self.inner.bare.clone(), base, server, self.inner.timeouts))
+    }
+
     /// Reads one JSON document. `path` starts with `/` and may carry a query.
     ///
     /// # Errors

@@ -103,6 +103,47 @@ impl ConnectionFlags {
     }
 }
 
+/// Which downstream cluster to look into as well, for plugins that look at both sides.
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
+#[command(next_help_heading = "Connection")]
+pub struct DownstreamFlags {
+    /// Context of the downstream cluster [default: through Rancher's proxy where --context is, else not read]
+    #[arg(long, value_name = "NAME")]
+    pub downstream_context: Option<String>,
+
+    /// kubeconfig file of the downstream cluster [default: that of --kubeconfig]
+    #[arg(long, value_name = "FILE")]
+    pub downstream_kubeconfig: Option<PathBuf>,
+}
+
+impl DownstreamFlags {
+    /// The connection they ask for, if they ask for one. Nothing of the other connection counts but its kubeconfig and
+    /// time limit: a user or token for Rancher's cluster is none for this one.
+    #[must_use]
+    pub fn connection(&self, of_rancher: &ConnectionFlags) -> Option<ConnectionFlags> {
+        if *self == Self::default() {
+            return None;
+        }
+        Some(ConnectionFlags {
+            kubeconfig: self.downstream_kubeconfig.clone().or_else(|| of_rancher.kubeconfig.clone()),
+            context: self.downstream_context.clone(),
+            request_timeout: of_rancher.request_timeout.clone(),
+            ..ConnectionFlags::default()
+        })
+    }
+
+    /// The flags as typed, for commands that are offered to be copied.
+    #[must_use]
+    pub fn repeat(&self) -> Vec<String> {
+        let context = self.downstream_context.iter().flat_map(|name| ["--downstream-context".to_owned(), name.clone()]);
+        let file = self
+            .downstream_kubeconfig
+            .iter()
+            .flat_map(|path| ["--downstream-kubeconfig".to_owned(), path.to_string_lossy().into_owned()]);
+        context.chain(file).collect()
+    }
+}
+
 impl fmt::Debug for ConnectionFlags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Taken apart field by field, so that a new flag cannot be forgotten here.

@@ -25,4 +25,4 @@ pub mod path;
 pub use client::{Answer, Api, Timeouts, connect};
 pub use config::{ConfigError, ContextRef, Environment, Target, contexts, resolve};
 pub use error::{ApiError, ApiErrorKind, ConnectError};
-pub use flags::ConnectionFlags;
+pub use flags::{ConnectionFlags, DownstreamFlags};

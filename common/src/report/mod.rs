@@ -521,7 +521,7 @@ mod tests {
     use crate::finding::Rule;
     use crate::finding::shared::CANNOT_READ;
     use crate::kinds::{LEASES, PODS};
-    use crate::snapshot::{Content, Failure, Form, Origin, Reading, Want};
+    use crate::snapshot::{Content, Failure, Form, Origin, Place, Reading, Want};
     use crate::ui::Styles;
     use serde_json::json;
 
@@ -538,12 +538,8 @@ mod tests {
         };
         let mut snapshot = Snapshot::new(origin, at);
         snapshot.readings.push(Reading {
-            want: Want::List {
-                resource: PODS,
-                namespace: Some("cattle-system".into()),
-                selector: None,
-                form: Form::Full,
-            },
+            want: Want::list(PODS, Some("cattle-system"), Form::Full),
+            place: Place::Here,
             at,
             required: false,
             why: "logs".into(),

@@ -18,7 +18,7 @@ use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Content, Failure, Origin, Reading, Snapshot, Want};
+use super::{Content, Failure, Origin, Place, Reading, Snapshot, Want};
 use crate::time::Timestamp;
 use crate::yaml;
 
@@ -72,6 +72,8 @@ struct Index {
 #[serde(rename_all = "camelCase")]
 struct IndexEntry {
     want: Want,
+    #[serde(default, skip_serializing_if = "Place::is_here")]
+    place: Place,
     at: Timestamp,
     #[serde(default)]
     required: bool,
@@ -163,20 +165,21 @@ fn files_of(snapshot: &Snapshot, tool: &str) -> Result<Vec<(String, String)>, Bu
             Content::NotServed => Answer::NotServed,
             Content::Failed(failure) => Answer::Failed(failure.clone()),
             Content::Objects(objects) => {
-                let name = unique(&mut taken, &stem(&reading.want), "yaml");
+                let name = unique(&mut taken, &stem(&reading.place, &reading.want), "yaml");
                 let text = yaml::write(&serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects}))
                     .map_err(|error| malformed(&name, &error))?;
                 files.push((name.clone(), text));
                 Answer::Objects(name)
             }
             Content::Text(text) => {
-                let name = unique(&mut taken, &stem(&reading.want), "log");
+                let name = unique(&mut taken, &stem(&reading.place, &reading.want), "log");
                 files.push((name.clone(), text.clone()));
                 Answer::Log(name)
             }
         };
         readings.push(IndexEntry {
             want: reading.want.clone(),
+            place: reading.place.clone(),
             at: reading.at,
             required: reading.required,
             why: reading.why.clone(),
@@ -197,7 +200,16 @@ fn files_of(snapshot: &Snapshot, tool: &str) -> Result<Vec<(String, String)>, Bu
 }
 
 /// Where a reading's answer goes, without its ending.
-fn stem(want: &Want) -> String {
+fn stem(place: &Place, want: &Want) -> String {
+    let inside = inner_stem(want);
+    match place {
+        Place::Here => inside,
+        Place::Downstream => format!("downstream/{inside}"),
+        Place::Proxied(id) => format!("downstream/{}/{inside}", safe(id)),
+    }
+}
+
+fn inner_stem(want: &Want) -> String {
     match want {
         Want::Get { resource, namespace, name } => format!(
             "objects/{}/{}{}",
@@ -268,7 +280,14 @@ pub fn load(path: &Path) -> Result<Snapshot, BundleError> {
                 }
             }
         };
-        readings.push(Reading { want: entry.want, at: entry.at, required: entry.required, why: entry.why, content });
+        readings.push(Reading {
+            want: entry.want,
+            place: entry.place,
+            at: entry.at,
+            required: entry.required,
+            why: entry.why,
+            content,
+        });
     }
     Ok(Snapshot { origin: index.origin, as_of: index.as_of, readings })
 }
@@ -353,7 +372,8 @@ mod tests {
         let origin =
             Origin { context: Some("prod".into()), server: "https://192.0.2.1:6443".into(), ..Origin::default() };
         let mut snapshot = Snapshot::new(origin, at);
-        let reading = |want, content| Reading { want, at, required: true, why: "leader".into(), content };
+        let reading =
+            |want, content| Reading { want, place: Place::Here, at, required: true, why: "leader".into(), content };
         let lease =
             Want::Get { resource: LEASES, namespace: Some("kube-system".into()), name: "cattle-controllers".into() };
         snapshot.readings = vec![
@@ -374,6 +394,7 @@ mod tests {
                     resource: PODS,
                     namespace: Some("cattle-system".into()),
                     selector: None,
+                    fields: None,
                     form: Form::Full,
                 },
                 Content::Failed(Failure {

@@ -1,14 +1,15 @@
 //! Reading from a live cluster: concurrently, paged, tolerant. What fails becomes part of the snapshot.
 
-use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::{Content, Failure, Form, Need, Origin, Reading, Snapshot, Want, redact_object, redact_text};
-use crate::kube::client::{ACCEPT_METADATA_LIST, Answer, Api};
+use super::{Content, Failure, Form, Need, Origin, Place, Reading, Snapshot, Want, redact_object, redact_text};
+use crate::kube::client::{ACCEPT_METADATA_LIST, ACCEPT_TABLE, Answer, Api};
 use crate::kube::error::{ApiError, ApiErrorKind};
 use crate::kube::path::{resource_path, with_query};
 use crate::resource::ResourceType;
@@ -26,26 +27,63 @@ const ROUNDS: usize = 16;
 /// Below this many seconds the clocks count as equal: `Date` has whole seconds and the answer has travelled.
 const SKEW_TOLERANCE: i64 = 2;
 
-/// Reads what is needed. Remembers what it has learned of the server between snapshots: its clock and the versions of
-/// the kinds it serves.
+/// Reads what is needed, here and in downstream clusters. Remembers what it has learned of the servers between
+/// snapshots: the clock of this one and the versions of the kinds each serves.
 #[derive(Debug)]
 pub struct Collector {
-    api: Api,
+    here: Endpoint,
+    downstream: Option<Endpoint>,
+    /// By cluster id, made when first asked for.
+    proxied: Mutex<BTreeMap<String, Arc<Endpoint>>>,
     skew_seconds: Mutex<Option<i64>>,
+    thorough: bool,
+}
+
+/// One API server.
+#[derive(Debug)]
+struct Endpoint {
+    api: Api,
     versions: Mutex<BTreeMap<String, Option<String>>>,
 }
 
+impl Endpoint {
+    fn new(api: Api) -> Self {
+        Self { api, versions: Mutex::new(BTreeMap::new()) }
+    }
+}
+
 impl Collector {
-    /// A collector for one server.
+    /// A collector for the cluster of `--context`.
     #[must_use]
     pub fn new(api: Api) -> Self {
-        Self { api, skew_seconds: Mutex::new(None), versions: Mutex::new(BTreeMap::new()) }
+        Self {
+            here: Endpoint::new(api),
+            downstream: None,
+            proxied: Mutex::new(BTreeMap::new()),
+            skew_seconds: Mutex::new(None),
+            thorough: false,
+        }
     }
 
-    /// The client.
+    /// Also knows the downstream cluster that was named on the command line.
+    #[must_use]
+    pub fn with_downstream(mut self, api: Api) -> Self {
+        self.downstream = Some(Endpoint::new(api));
+        self
+    }
+
+    /// Takes whole objects where less would do, and no secrets: a saved snapshot must answer questions that nobody has
+    /// asked yet, and is handed on.
+    #[must_use]
+    pub fn thorough(mut self) -> Self {
+        self.thorough = true;
+        self
+    }
+
+    /// The client of the cluster of `--context`.
     #[must_use]
     pub fn api(&self) -> &Api {
-        &self.api
+        &self.here.api
     }
 
     /// The time on the API server's clock, as far as it is known.
@@ -55,25 +93,55 @@ impl Collector {
         Timestamp::now().checked_add(jiff::SignedDuration::from_secs(skew)).unwrap_or_else(|_| Timestamp::now())
     }
 
+    /// Does something with the server of a place.
+    async fn with<T>(
+        &self,
+        place: &Place,
+        work: impl AsyncFnOnce(&Endpoint) -> Result<T, ApiError>,
+    ) -> Result<T, ApiError> {
+        let unreachable = |why: &str| ApiError::new(ApiErrorKind::Unreachable, place.to_string(), why.to_owned());
+        match place {
+            Place::Here => work(&self.here).await,
+            Place::Downstream => match &self.downstream {
+                Some(endpoint) => work(endpoint).await,
+                None => Err(unreachable("no --downstream-context was given")),
+            },
+            Place::Proxied(id) => {
+                let known = lock(&self.proxied).get(id).cloned();
+                let endpoint = match known {
+                    Some(endpoint) => endpoint,
+                    None => {
+                        let api = self
+                            .here
+                            .api
+                            .behind_rancher(id)
+                            .ok_or_else(|| unreachable("this connection does not pass through Rancher's proxy"))?;
+                        let endpoint = Arc::new(Endpoint::new(api));
+                        lock(&self.proxied).insert(id.clone(), Arc::clone(&endpoint));
+                        endpoint
+                    }
+                };
+                work(&endpoint).await
+            }
+        }
+    }
+
+    /// A need as this collector meets it.
+    fn as_collected(&self, mut need: Need) -> Need {
+        if self.thorough {
+            need.want = need.want.in_full();
+            need.reveal = false;
+        }
+        need
+    }
+
     /// Takes a snapshot: asks `needs` what to read given what is known, reads it, and asks again until it wants nothing
     /// new. A second look waits until it is due.
     pub async fn snapshot(&self, origin: &Origin, needs: impl Fn(&Snapshot) -> Vec<Need>) -> Snapshot {
         let mut snapshot = Snapshot::new(origin.clone(), self.now());
         for _ in 0..ROUNDS {
-            let open: Vec<Need> = needs(&snapshot).into_iter().filter(|need| !snapshot.answers(need)).fold(
-                Vec::new(),
-                |mut open, need| {
-                    // The same question twice is asked once, and is required if it is required by one of them.
-                    match open.iter_mut().find(|other: &&mut Need| other.want == need.want) {
-                        Some(other) => {
-                            other.required |= need.required;
-                            other.again_after = other.again_after.max(need.again_after);
-                        }
-                        None => open.push(need),
-                    }
-                    open
-                },
-            );
+            let open: Vec<Need> = needs(&snapshot).into_iter().map(|need| self.as_collected(need)).collect();
+            let open = distinct(open.into_iter().filter(|need| !snapshot.answers(need)));
             if open.is_empty() {
                 break;
             }
@@ -98,7 +166,8 @@ impl Collector {
 
     /// How long to wait before this may be read.
     fn pause(&self, snapshot: &Snapshot, need: &Need) -> Duration {
-        let (Some(pause), Some(first)) = (need.again_after, snapshot.readings_of(&need.want).next()) else {
+        let (Some(pause), Some(first)) = (need.again_after, snapshot.at(&need.place).readings_of(&need.want).next())
+        else {
             return Duration::ZERO;
         };
         // A little more than asked for: the times compared are those of the answers.
@@ -107,13 +176,14 @@ impl Collector {
 
     /// Reads one thing.
     async fn read(&self, need: &Need) -> Reading {
-        let content = self.content(&need.want).await.unwrap_or_else(|error| match (error.kind, &need.want) {
+        let content = self.content(need).await.unwrap_or_else(|error| match (error.kind, &need.want) {
             (ApiErrorKind::NotFound, _) => Content::Absent,
             (ApiErrorKind::NoSuchResource, Want::Get { .. } | Want::List { .. }) => Content::NotServed,
             _ => Content::Failed(failure(&error)),
         });
         Reading {
             want: need.want.clone(),
+            place: need.place.clone(),
             at: self.now(),
             required: need.required,
             why: need.why.clone().into_owned(),
@@ -121,29 +191,45 @@ impl Collector {
         }
     }
 
-    async fn content(&self, want: &Want) -> Result<Content, ApiError> {
-        match want {
+    async fn content(&self, need: &Need) -> Result<Content, ApiError> {
+        self.with(&need.place, async |endpoint| self.content_from(endpoint, need).await).await
+    }
+
+    async fn content_from(&self, endpoint: &Endpoint, need: &Need) -> Result<Content, ApiError> {
+        let api = &endpoint.api;
+        // The clock that ages are told by is that of the cluster of `--context`.
+        let body_of = |answer: Answer| if need.place.is_here() { self.remember_clock(answer) } else { answer.body };
+        match &need.want {
             Want::Get { resource, namespace, name } => {
-                let Some(path) = self.path(resource, namespace.as_deref(), Some(name)).await? else {
+                let Some(path) = self.path(endpoint, resource, namespace.as_deref(), Some(name)).await? else {
                     return Ok(Content::NotServed);
                 };
-                let mut body = self.remember_clock(self.api.get(&path).await?);
-                redact_object(resource, &mut body);
+                let mut body = body_of(api.get(&path).await?);
+                if !need.reveal {
+                    redact_object(resource, &mut body);
+                }
                 Ok(Content::Objects(vec![body]))
             }
-            Want::List { resource, namespace, selector, form } => {
-                let Some(path) = self.path(resource, namespace.as_deref(), None).await? else {
+            Want::List { resource, namespace, selector, fields, form } => {
+                let Some(path) = self.path(endpoint, resource, namespace.as_deref(), None).await? else {
                     return Ok(Content::NotServed);
                 };
-                let path = match selector {
-                    Some(selector) => with_query(&path, &[("labelSelector", selector)]),
-                    None => path,
+                let mut query = Vec::new();
+                query.extend(selector.as_deref().map(|selector| ("labelSelector", selector)));
+                query.extend(fields.as_deref().map(|fields| ("fieldSelector", fields)));
+                let (accept, page) = match form {
+                    Form::Full => (None, PAGE),
+                    Form::Metadata => (Some(ACCEPT_METADATA_LIST), PAGE),
+                    Form::Table => {
+                        query.push(("includeObject", "None"));
+                        // In one piece: rows are small, and the server makes each page from a list of its own.
+                        (Some(ACCEPT_TABLE), 0)
+                    }
                 };
-                let accept = match form {
-                    Form::Full => None,
-                    Form::Metadata => Some(ACCEPT_METADATA_LIST),
-                };
-                let mut body = self.remember_clock(self.api.list(&path, accept, PAGE).await?);
+                let mut body = body_of(api.list(&with_query(&path, &query), accept, page).await?);
+                if *form == Form::Table {
+                    return Ok(Content::Objects(rows(body, namespace.as_deref())));
+                }
                 let mut items = match body.get_mut("items").map(Value::take) {
                     Some(Value::Array(items)) => items,
                     _ => Vec::new(),
@@ -161,7 +247,7 @@ impl Collector {
                 if *previous {
                     query.push(("previous", "true"));
                 }
-                match self.api.text(&with_query(&path, &query), LOG_BYTES).await {
+                match api.text(&with_query(&path, &query), LOG_BYTES).await {
                     Ok((text, _)) => Ok(Content::Text(redact_text(&text))),
                     // 400 is how the server says that there is no such log: the container has not started, or has no
                     // previous run (kubernetes/kubernetes pkg/registry/core/pod/strategy.go, LogLocation).
@@ -175,30 +261,35 @@ impl Collector {
     /// The URL path of an object or a collection; `None` when the server does not serve the kind.
     async fn path(
         &self,
+        endpoint: &Endpoint,
         resource: &ResourceType,
         namespace: Option<&str>,
         name: Option<&str>,
     ) -> Result<Option<String>, ApiError> {
         Ok(self
-            .version(resource)
+            .version_at(endpoint, resource)
             .await?
             .map(|version| resource_path(&resource.group, &version, &resource.plural, namespace, name, None)))
     }
 
-    /// The version to ask for: the only one in use, or the first of several that the server serves.
+    /// The version to ask the cluster of `--context` for: the only one in use, or the first of several that it serves.
     ///
     /// # Errors
     /// When the server's list of versions cannot be read.
     pub async fn version(&self, resource: &ResourceType) -> Result<Option<String>, ApiError> {
+        self.version_at(&self.here, resource).await
+    }
+
+    async fn version_at(&self, endpoint: &Endpoint, resource: &ResourceType) -> Result<Option<String>, ApiError> {
         if !resource.version.contains(',') {
             return Ok(Some(resource.version.clone().into_owned()));
         }
         let key = resource.full_name();
-        if let Some(known) = lock(&self.versions).get(&key) {
+        if let Some(known) = lock(&endpoint.versions).get(&key) {
             return Ok(known.clone());
         }
-        let served = match self.api.get(&format!("/apis/{}", resource.group)).await {
-            Ok(answer) => self.remember_clock(answer),
+        let served = match endpoint.api.get(&format!("/apis/{}", resource.group)).await {
+            Ok(answer) => answer.body,
             Err(error) if matches!(error.kind, ApiErrorKind::NotFound | ApiErrorKind::NoSuchResource) => Value::Null,
             Err(error) => return Err(error),
         };
@@ -206,7 +297,7 @@ impl Collector {
             served["versions"].as_array().is_some_and(|all| all.iter().any(|v| v["version"].as_str() == Some(version)))
         };
         let version = resource.version.split(',').map(str::trim).find(|version| serves(version)).map(str::to_owned);
-        lock(&self.versions).insert(key, version.clone());
+        lock(&endpoint.versions).insert(key, version.clone());
         Ok(version)
     }
 
@@ -225,6 +316,59 @@ impl Collector {
     }
 }
 
+/// The same question twice is asked once, and is required if it is required by one of them.
+fn distinct(needs: impl Iterator<Item = Need>) -> Vec<Need> {
+    let mut at: HashMap<(Place, Want), usize> = HashMap::new();
+    let mut open: Vec<Need> = Vec::new();
+    for need in needs {
+        match at.entry((need.place.clone(), need.want.clone())) {
+            Entry::Occupied(known) => {
+                let other = &mut open[*known.get()];
+                other.required |= need.required;
+                other.reveal |= need.reveal;
+                other.again_after = other.again_after.max(need.again_after);
+            }
+            Entry::Vacant(new) => {
+                new.insert(open.len());
+                open.push(need);
+            }
+        }
+    }
+    open
+}
+
+/// The rows of a Table as objects: the name where an object has it, and the cells by the names of their columns. A
+/// `Table` without rows of its own is an empty list.
+fn rows(mut table: Value, namespace: Option<&str>) -> Vec<Value> {
+    let columns: Vec<String> = table["columnDefinitions"]
+        .as_array()
+        .map(|all| all.iter().map(|column| column["name"].as_str().unwrap_or_default().to_owned()).collect())
+        .unwrap_or_default();
+    let Some(Value::Array(rows)) = table.get_mut("rows").map(Value::take) else { return Vec::new() };
+    rows.into_iter()
+        .map(|mut row| {
+            let cells = match row["cells"].take() {
+                Value::Array(cells) => cells,
+                _ => Vec::new(),
+            };
+            let mut metadata = Map::new();
+            if let Some(namespace) = namespace {
+                metadata.insert("namespace".to_owned(), namespace.into());
+            }
+            let cells: Map<String, Value> = columns
+                .iter()
+                .zip(cells)
+                .map(|(column, cell)| match cell {
+                    Value::String(text) => (column.clone(), Value::String(redact_text(&text))),
+                    other => (column.clone(), other),
+                })
+                .collect();
+            metadata.insert("name".to_owned(), cells.get("Name").cloned().unwrap_or_default());
+            serde_json::json!({"metadata": metadata, "cells": cells})
+        })
+        .collect()
+}
+
 /// Poisoning would mean a panic while a number was stored: the number is still good.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -238,5 +382,38 @@ pub fn failure(error: &ApiError) -> Failure {
         code: error.code,
         message: error.message.clone(),
         hint: error.hint.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::PODS;
+    use serde_json::json;
+
+    #[test]
+    fn rows_become_objects() {
+        let table = json!({
+            "kind": "Table",
+            "columnDefinitions": [{"name": "Name"}, {"name": "Phase"}, {"name": "Message"}],
+            "rows": [{"cells": ["m1", "Running", "password=hunter2"]}, {"cells": ["m2"]}, {"cells": null}],
+        });
+        let rows = rows(table, Some("fleet-default"));
+        assert_eq!(rows[0]["metadata"], json!({"namespace": "fleet-default", "name": "m1"}));
+        assert_eq!(rows[0]["cells"]["Phase"], "Running");
+        assert!(!rows[0].to_string().contains("hunter2"), "{}", rows[0]);
+        assert_eq!(rows[1]["cells"], json!({"Name": "m2"}));
+        assert_eq!(rows[2]["metadata"]["name"], Value::Null);
+        assert!(super::rows(json!({"kind": "Table", "rows": null}), None).is_empty());
+    }
+
+    #[test]
+    fn the_same_question_to_two_clusters_is_asked_twice() {
+        let need = || Need::optional(Want::list(PODS, None, Form::Full), "why");
+        let downstream = Place::Proxied("c-m-1".into());
+        let open = distinct([need(), need().at(&downstream), Need { required: true, ..need() }].into_iter());
+        assert_eq!(open.len(), 2);
+        assert!(open[0].required && !open[1].required);
+        assert_eq!(open[1].place, downstream);
     }
 }

@@ -3,12 +3,14 @@
 
 mod bundle;
 mod collect;
+mod machine_plan;
 mod need;
 mod redact;
 
 pub use bundle::{BundleError, load, save};
 pub use collect::{Collector, failure};
-pub use need::{Form, Need, Right, Want};
+pub use machine_plan::{MACHINE_PLAN, MACHINE_PLAN_TYPE, MachinePlan, ProbeStatus};
+pub use need::{Form, Need, Place, Right, Want};
 pub use redact::{redact_object, redact_text};
 
 use serde::de::DeserializeOwned;
@@ -33,10 +35,24 @@ pub struct Origin {
     /// Other contexts of the kubeconfig, to name the ones that may have been meant.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub other_contexts: Vec<String>,
+    /// The downstream cluster that was named on the command line, if one was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub downstream: Option<DownstreamOrigin>,
     /// Seconds the API server's clock is ahead of ours (negative: behind), from its `Date` header, which has whole
     /// seconds; below two seconds it is taken for none.
     #[serde(skip_serializing_if = "is_zero")]
     pub clock_skew_seconds: i64,
+}
+
+/// See [`Origin::downstream`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DownstreamOrigin {
+    /// kubeconfig context, if one was used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+    /// URL of its API server.
+    pub server: String,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -82,6 +98,9 @@ pub enum Content {
 pub struct Reading {
     /// What was asked.
     pub want: Want,
+    /// Which cluster was asked.
+    #[serde(default, skip_serializing_if = "Place::is_here")]
+    pub place: Place,
     /// When the answer came, on the API server's clock.
     pub at: Timestamp,
     /// Whether the diagnosis depends on it.
@@ -141,18 +160,34 @@ impl Snapshot {
         Self { origin, as_of, readings: Vec::new() }
     }
 
-    /// All answers to one question, oldest first.
+    /// What was read in one cluster.
+    #[must_use]
+    pub fn at<'a>(&'a self, place: &'a Place) -> View<'a> {
+        View { readings: &self.readings, place }
+    }
+
+    /// What was read in the cluster of `--context`.
+    #[must_use]
+    pub fn here(&self) -> View<'_> {
+        self.at(&Place::Here)
+    }
+
+    /// All answers to one question to the cluster of `--context`, oldest first.
     pub fn readings_of<'a>(&'a self, want: &'a Want) -> impl DoubleEndedIterator<Item = &'a Reading> {
-        self.readings.iter().filter(move |reading| reading.want == *want)
+        self.here().readings_of(want)
     }
 
     /// Whether this need has been answered, failures included: asked once, or, for a second look, asked again at least
-    /// as long after the first look as it demands.
+    /// as long after the first look as it demands. Whole objects answer a question for a part of them too.
     #[must_use]
     pub fn answers(&self, need: &Need) -> bool {
-        let mut readings = self.readings_of(&need.want);
+        let view = self.at(&need.place);
+        let mut readings = view.readings_of(&need.want);
         match (need.again_after, readings.next()) {
-            (_, None) => false,
+            (_, None) => {
+                let full = need.want.in_full();
+                need.again_after.is_none() && full != need.want && view.readings_of(&full).next().is_some()
+            }
             (None, Some(_)) => true,
             (Some(pause), Some(first)) => {
                 readings.next_back().is_some_and(|last| crate::time::between(first.at, last.at) >= pause)
@@ -160,15 +195,95 @@ impl Snapshot {
         }
     }
 
+    /// See [`View::raw`], in the cluster of `--context`.
+    ///
+    /// # Errors
+    /// When it was not asked for or could not be read.
+    pub fn raw(&self, resource: &ResourceType, namespace: Option<&str>, name: &str) -> Seen<'_, &Value> {
+        self.here().raw(resource, namespace, name)
+    }
+
+    /// See [`View::get`], in the cluster of `--context`.
+    ///
+    /// # Errors
+    /// When it was not asked for, could not be read, or has another shape than its kind.
+    pub fn get<K: Kind>(&self, namespace: Option<&str>, name: &str) -> Seen<'_, K> {
+        self.here().get(namespace, name)
+    }
+
+    /// See [`View::list`], in the cluster of `--context`.
+    ///
+    /// # Errors
+    /// When they were not asked for or could not be read.
+    pub fn list<K: Kind>(&self, namespace: Option<&str>) -> Result<Listed<'_, K>, Unread<'_>> {
+        self.here().list(namespace)
+    }
+
+    /// See [`View::raw_list`], in the cluster of `--context`.
+    ///
+    /// # Errors
+    /// When they were not asked for or could not be read.
+    pub fn raw_list(&self, resource: &ResourceType, namespace: Option<&str>) -> Result<Vec<&Value>, Unread<'_>> {
+        self.here().raw_list(resource, namespace)
+    }
+
+    /// See [`View::not_served`], in the cluster of `--context`.
+    #[must_use]
+    pub fn not_served(&self, resource: &ResourceType) -> bool {
+        self.here().not_served(resource)
+    }
+
+    /// See [`View::log`], in the cluster of `--context`.
+    ///
+    /// # Errors
+    /// When it was not asked for or could not be read.
+    pub fn log(&self, namespace: &str, pod: &str, container: &str, previous: bool) -> Seen<'_, &str> {
+        self.here().log(namespace, pod, container, previous)
+    }
+
+    /// Every read that failed, newest answer per question only.
+    pub fn failures(&self) -> impl Iterator<Item = (&Reading, &Failure)> {
+        self.readings.iter().enumerate().filter_map(|(index, reading)| {
+            let Content::Failed(failure) = &reading.content else {
+                return None;
+            };
+            let superseded = self.readings[index + 1..]
+                .iter()
+                .any(|later| later.asks_the_same(reading) && !matches!(later.content, Content::Failed(_)));
+            let repeated = self.readings[..index]
+                .iter()
+                .any(|earlier| earlier.asks_the_same(reading) && matches!(earlier.content, Content::Failed(_)));
+            (!superseded && !repeated).then_some((reading, failure))
+        })
+    }
+}
+
+/// What was read in one cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    readings: &'a [Reading],
+    place: &'a Place,
+}
+
+impl<'a> View<'a> {
+    /// All readings, oldest first.
+    fn all(self) -> impl DoubleEndedIterator<Item = &'a Reading> {
+        self.readings.iter().filter(move |reading| reading.place == *self.place)
+    }
+
+    /// All answers to one question, oldest first.
+    pub fn readings_of(self, want: &Want) -> impl DoubleEndedIterator<Item = &'a Reading> {
+        self.all().filter(move |reading| reading.want == *want)
+    }
+
     /// The newest answer that covers this object: a `Get` of it, or a full `List` of its kind and namespace.
     fn newest_covering(
-        &self,
+        self,
         resource: &ResourceType,
         namespace: Option<&str>,
         name: Option<&str>,
-    ) -> Option<&Reading> {
-        self.readings
-            .iter()
+    ) -> Option<&'a Reading> {
+        self.all()
             .rev()
             .filter(|reading| reading.want.covers(resource, namespace, name))
             // A failure does not hide an earlier or broader answer.
@@ -179,7 +294,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// When it was not asked for or could not be read.
-    pub fn raw(&self, resource: &ResourceType, namespace: Option<&str>, name: &str) -> Seen<'_, &Value> {
+    pub fn raw(self, resource: &ResourceType, namespace: Option<&str>, name: &str) -> Seen<'a, &'a Value> {
         let reading = self.newest_covering(resource, namespace, Some(name)).ok_or(Unread::NotAsked)?;
         match &reading.content {
             Content::Objects(objects) => Ok(objects.iter().find(|object| {
@@ -196,7 +311,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// When it was not asked for, could not be read, or has another shape than its kind.
-    pub fn get<K: Kind>(&self, namespace: Option<&str>, name: &str) -> Seen<'_, K> {
+    pub fn get<K: Kind>(self, namespace: Option<&str>, name: &str) -> Seen<'a, K> {
         match self.raw(&K::RESOURCE, namespace, name)? {
             None => Ok(None),
             Some(object) => parse(object).map(Some),
@@ -208,7 +323,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// When they were not asked for or could not be read.
-    pub fn list<K: Kind>(&self, namespace: Option<&str>) -> Result<Listed<'_, K>, Unread<'_>> {
+    pub fn list<K: Kind>(self, namespace: Option<&str>) -> Result<Listed<'a, K>, Unread<'a>> {
         let raw = self.raw_list(&K::RESOURCE, namespace)?;
         let mut listed = Listed { items: Vec::with_capacity(raw.len()), malformed: Vec::new() };
         for object in raw {
@@ -224,24 +339,35 @@ impl Snapshot {
     ///
     /// # Errors
     /// When they were not asked for or could not be read.
-    pub fn raw_list(&self, resource: &ResourceType, namespace: Option<&str>) -> Result<Vec<&Value>, Unread<'_>> {
+    pub fn raw_list(self, resource: &ResourceType, namespace: Option<&str>) -> Result<Vec<&'a Value>, Unread<'a>> {
         let reading = self.newest_covering(resource, namespace, None).ok_or(Unread::NotAsked)?;
-        match &reading.content {
-            Content::Objects(objects) => Ok(objects
-                .iter()
-                .filter(|object| namespace.is_none_or(|ns| object["metadata"]["namespace"].as_str() == Some(ns)))
-                .collect()),
-            Content::Absent | Content::NotServed => Ok(Vec::new()),
-            Content::Text(_) => Err(Unread::NotAsked),
-            Content::Failed(failure) => Err(Unread::Failed(failure)),
-        }
+        Ok(reading
+            .objects()?
+            .iter()
+            .filter(|object| namespace.is_none_or(|ns| object["metadata"]["namespace"].as_str() == Some(ns)))
+            .collect())
+    }
+
+    /// The objects of the newest answer to exactly this question (a selection, metadata, rows of a table), or to the
+    /// same one for whole objects.
+    ///
+    /// # Errors
+    /// When it was not asked or could not be read.
+    pub fn answer(self, want: &Want) -> Result<&'a [Value], Unread<'a>> {
+        let full = want.in_full();
+        let reading = self
+            .all()
+            .rev()
+            .filter(|reading| reading.want == *want || reading.want == full)
+            .min_by_key(|reading| matches!(reading.content, Content::Failed(_)))
+            .ok_or(Unread::NotAsked)?;
+        reading.objects()
     }
 
     /// Whether the server said that it does not serve this kind at all. Unknown is `false`.
     #[must_use]
-    pub fn not_served(&self, resource: &ResourceType) -> bool {
-        self.readings
-            .iter()
+    pub fn not_served(self, resource: &ResourceType) -> bool {
+        self.all()
             .any(|reading| matches!(reading.content, Content::NotServed) && reading.want.resource() == Some(resource))
     }
 
@@ -249,10 +375,9 @@ impl Snapshot {
     ///
     /// # Errors
     /// When it was not asked for or could not be read.
-    pub fn log(&self, namespace: &str, pod: &str, container: &str, previous: bool) -> Seen<'_, &str> {
+    pub fn log(self, namespace: &str, pod: &str, container: &str, previous: bool) -> Seen<'a, &'a str> {
         let reading = self
-            .readings
-            .iter()
+            .all()
             .rev()
             .find(|reading| {
                 matches!(&reading.want, Want::Log { namespace: ns, pod: p, container: c, previous: pr, .. }
@@ -265,21 +390,21 @@ impl Snapshot {
             _ => Ok(None),
         }
     }
+}
 
-    /// Every read that failed, newest answer per question only.
-    pub fn failures(&self) -> impl Iterator<Item = (&Reading, &Failure)> {
-        self.readings.iter().enumerate().filter_map(|(index, reading)| {
-            let Content::Failed(failure) = &reading.content else {
-                return None;
-            };
-            let superseded = self.readings[index + 1..]
-                .iter()
-                .any(|later| later.want == reading.want && !matches!(later.content, Content::Failed(_)));
-            let repeated = self.readings[..index]
-                .iter()
-                .any(|earlier| earlier.want == reading.want && matches!(earlier.content, Content::Failed(_)));
-            (!superseded && !repeated).then_some((reading, failure))
-        })
+impl Reading {
+    fn asks_the_same(&self, other: &Self) -> bool {
+        self.place == other.place && self.want == other.want
+    }
+
+    /// The objects it holds; none when the server has none or does not know the kind.
+    fn objects(&self) -> Result<&[Value], Unread<'_>> {
+        match &self.content {
+            Content::Objects(objects) => Ok(objects),
+            Content::Absent | Content::NotServed => Ok(&[]),
+            Content::Text(_) => Err(Unread::NotAsked),
+            Content::Failed(failure) => Err(Unread::Failed(failure)),
+        }
     }
 }
 

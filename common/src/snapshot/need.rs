@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::resource::ResourceType;
 
 /// In which form objects of a list are read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Form {
     /// Whole objects.
@@ -17,10 +17,45 @@ pub enum Form {
     Full,
     /// `PartialObjectMetadata`: names, labels, annotations, owners, finalizers.
     Metadata,
+    /// The columns `kubectl get` shows, as the server makes them, without the objects: a tenth of the bytes and of the
+    /// server's work. Enough to call most objects of a large fleet healthy; a row has the name only, so it is asked for
+    /// one namespace at a time. `snapshot` takes whole objects instead, since it must answer later questions.
+    Table,
+}
+
+/// Which cluster is asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Place {
+    /// The cluster of `--context`.
+    #[default]
+    Here,
+    /// The cluster of `--downstream-context` or `--downstream-kubeconfig`.
+    Downstream,
+    /// A downstream cluster through Rancher's own proxy, by its id (`c-m-…`), with the caller's rights there.
+    Proxied(String),
+}
+
+impl Place {
+    /// Whether it is the cluster of `--context`.
+    #[must_use]
+    pub fn is_here(&self) -> bool {
+        *self == Self::Here
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Here => write!(f, "this cluster"),
+            Self::Downstream => write!(f, "the downstream cluster"),
+            Self::Proxied(id) => write!(f, "cluster {id} through Rancher's proxy"),
+        }
+    }
 }
 
 /// Something to read.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Want {
     /// One object.
@@ -43,6 +78,9 @@ pub enum Want {
         /// Label selector.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         selector: Option<String>,
+        /// Field selector.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fields: Option<String>,
         /// Form of the answer.
         #[serde(default)]
         form: Form,
@@ -64,6 +102,35 @@ pub enum Want {
 }
 
 impl Want {
+    /// One object, whole.
+    #[must_use]
+    pub fn get(resource: ResourceType, namespace: Option<&str>, name: &str) -> Self {
+        Self::Get { resource, namespace: namespace.map(str::to_owned), name: name.to_owned() }
+    }
+
+    /// All objects of a kind, in one namespace or in the whole cluster, in this form.
+    #[must_use]
+    pub fn list(resource: ResourceType, namespace: Option<&str>, form: Form) -> Self {
+        Self::List { resource, namespace: namespace.map(str::to_owned), selector: None, fields: None, form }
+    }
+
+    /// The objects that carry these labels, whole.
+    #[must_use]
+    pub fn labelled(resource: ResourceType, namespace: Option<&str>, selector: String) -> Self {
+        let namespace = namespace.map(str::to_owned);
+        Self::List { resource, namespace, selector: Some(selector), fields: None, form: Form::Full }
+    }
+
+    /// The same question for whole objects.
+    #[must_use]
+    pub(super) fn in_full(&self) -> Self {
+        let mut want = self.clone();
+        if let Self::List { form, .. } = &mut want {
+            *form = Form::Full;
+        }
+        want
+    }
+
     /// The kind that is asked for, if objects are.
     #[must_use]
     pub fn resource(&self) -> Option<&ResourceType> {
@@ -80,7 +147,7 @@ impl Want {
             Self::Get { resource, namespace, name } => {
                 resource == asked && namespace.as_deref() == in_namespace && Some(name.as_str()) == named
             }
-            Self::List { resource, namespace, selector: None, form: Form::Full } => {
+            Self::List { resource, namespace, selector: None, fields: None, form: Form::Full } => {
                 resource == asked && (namespace.is_none() || namespace.as_deref() == in_namespace)
             }
             Self::List { .. } | Self::Log { .. } => false,
@@ -174,27 +241,45 @@ pub struct Need {
     pub why: Cow<'static, str>,
     /// Whether the diagnosis depends on it: without a required reading nothing is reported as healthy.
     pub required: bool,
+    /// Which cluster is asked.
+    pub place: Place,
     /// Read it a second time, at least this long after the first look, to see whether it changes.
     pub again_after: Option<Duration>,
+    /// Keep secrets in it, because the user has asked for one to be shown. Such a reading is never saved.
+    pub reveal: bool,
 }
 
 impl Need {
     /// A reading without which there is no verdict.
     #[must_use]
     pub fn required(want: Want, why: impl Into<Cow<'static, str>>) -> Self {
-        Self { want, why: why.into(), required: true, again_after: None }
+        Self { want, why: why.into(), required: true, place: Place::Here, again_after: None, reveal: false }
     }
 
     /// A reading that adds to the verdict.
     #[must_use]
     pub fn optional(want: Want, why: impl Into<Cow<'static, str>>) -> Self {
-        Self { want, why: why.into(), required: false, again_after: None }
+        Self { want, why: why.into(), required: false, place: Place::Here, again_after: None, reveal: false }
     }
 
     /// The same reading once more, at least `pause` after the first.
     #[must_use]
     pub fn again_after(mut self, pause: Duration) -> Self {
         self.again_after = Some(pause);
+        self
+    }
+
+    /// The same reading in another cluster.
+    #[must_use]
+    pub fn at(mut self, place: &Place) -> Self {
+        self.place = place.clone();
+        self
+    }
+
+    /// The same reading with its secrets.
+    #[must_use]
+    pub fn reveal(mut self) -> Self {
+        self.reveal = true;
         self
     }
 }

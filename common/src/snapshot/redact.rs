@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value};
 
+use super::machine_plan::{MACHINE_PLAN, MACHINE_PLAN_TYPE, MachinePlan};
 use crate::resource::ResourceType;
 
 /// What stands in the place of a secret.
@@ -53,6 +54,13 @@ pub fn redact_object(resource: &ResourceType, object: &mut Value) {
         }
     }
     if resource.group.is_empty() && resource.plural == "secrets" {
+        if object["type"] == MACHINE_PLAN_TYPE
+            && object.get(MACHINE_PLAN).is_none()
+            && let Some(data) = object.get("data").and_then(Value::as_object)
+        {
+            let told = serde_json::to_value(MachinePlan::of_data(data)).unwrap_or_default();
+            object[MACHINE_PLAN] = told;
+        }
         for field in ["data", "stringData"] {
             if let Some(data) = object.get_mut(field).and_then(Value::as_object_mut) {
                 for value in data.values_mut() {

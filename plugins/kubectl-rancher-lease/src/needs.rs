@@ -23,7 +23,7 @@ fn get(resource: ResourceType, namespace: Option<&str>, name: &str) -> Want {
 }
 
 fn list(resource: ResourceType, namespace: Option<&str>) -> Want {
-    Want::List { resource, namespace: namespace.map(str::to_owned), selector: None, form: Form::Full }
+    Want::list(resource, namespace, Form::Full)
 }
 
 /// Rancher's Lease.

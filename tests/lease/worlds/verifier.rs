@@ -52,6 +52,7 @@ impl Watch {
         for need in self.verifier.needs(&snapshot) {
             let mut reading = Reading {
                 content: self.world.answer(&need.want, false),
+                place: rancher_common::snapshot::Place::Here,
                 want: need.want,
                 at: self.now,
                 required: need.required,

@@ -322,6 +322,7 @@ impl World {
                 snapshot.readings.push(Reading {
                     content: self.answer(&need.want, second),
                     want: need.want.clone(),
+                    place: need.place.clone(),
                     at: snapshot.as_of,
                     required: need.required,
                     why: need.why.clone().into_owned(),

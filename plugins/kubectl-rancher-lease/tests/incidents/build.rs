@@ -5,7 +5,7 @@ use std::time::Duration;
 use rancher_common::kinds::{CONFIG_MAPS, DEPLOYMENTS, EVENTS, LEASES, NAMESPACES, NODES, PODS};
 use rancher_common::rancher::{MANAGEMENT_CLUSTERS, SETTINGS};
 use rancher_common::resource::ResourceType;
-use rancher_common::snapshot::{Content, Failure, Form, Origin, Reading, Snapshot, Want};
+use rancher_common::snapshot::{Content, Failure, Form, Origin, Place, Reading, Snapshot, Want};
 use rancher_common::time::{Timestamp, rfc3339};
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ fn get(resource: &ResourceType, namespace: Option<&str>, name: &str) -> Want {
 }
 
 fn list(resource: &ResourceType, namespace: Option<&str>) -> Want {
-    Want::List { resource: resource.clone(), namespace: namespace.map(str::to_owned), selector: None, form: Form::Full }
+    Want::list(resource.clone(), namespace, Form::Full)
 }
 
 pub(crate) fn lease_want() -> Want {
@@ -150,7 +150,7 @@ impl World {
             } else {
                 content
             };
-            snapshot.readings.push(Reading { want, at, required, why: "test".into(), content });
+            snapshot.readings.push(Reading { want, place: Place::Here, at, required, why: "test".into(), content });
         };
         add(lease_want(), first, true, one(&self.lease));
         add(list(&DEPLOYMENTS, Some(&self.namespace)), first, true, Content::Objects(self.deployments.clone()));
@@ -316,7 +316,7 @@ pub(crate) fn line(seconds_ago: i64, text: &str) -> String {
 
 /// A reading on top.
 pub(crate) fn reading(want: Want, content: Content) -> Reading {
-    Reading { want, at: now(), required: false, why: "test".into(), content }
+    Reading { want, place: Place::Here, at: now(), required: false, why: "test".into(), content }
 }
 
 pub(crate) fn list_want(resource: &ResourceType, namespace: Option<&str>) -> Want {
