@@ -40,6 +40,43 @@ pub enum Prescription {
     Wait(String),
 }
 
+/// No verbs beside the common ones.
+#[derive(Clone, Debug)]
+pub enum NoVerbs {}
+
+impl clap::FromArgMatches for NoVerbs {
+    fn from_arg_matches(_: &clap::ArgMatches) -> Result<Self, clap::Error> {
+        Err(clap::Error::new(clap::error::ErrorKind::InvalidSubcommand))
+    }
+
+    fn update_from_arg_matches(&mut self, _: &clap::ArgMatches) -> Result<(), clap::Error> {
+        match *self {}
+    }
+}
+
+impl clap::Subcommand for NoVerbs {
+    fn augment_subcommands(command: clap::Command) -> clap::Command {
+        command
+    }
+
+    fn augment_subcommands_for_update(command: clap::Command) -> clap::Command {
+        command
+    }
+
+    fn has_subcommand(_: &str) -> bool {
+        false
+    }
+}
+
+/// Live names that complete a positional argument.
+#[derive(Clone, Debug)]
+pub struct Candidates {
+    /// What to read for them. Small: a person waits with the TAB key down, and nothing is offered after 1.5 seconds.
+    pub needs: Vec<Need>,
+    /// The values and a few words of help for each.
+    pub names: fn(&Snapshot) -> Vec<(String, String)>,
+}
+
 /// What a verifier sees in the newest snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verification {
@@ -54,6 +91,9 @@ pub enum Verification {
         /// What it waits for, in a few words; names what is left.
         waiting_for: String,
     },
+    /// What was done has taken effect, but things stand still at a step that needs another decision: `fix` diagnoses
+    /// afresh and, if there is a plan, asks for consent to that one. Says in one sentence where they stand.
+    Stuck(String),
 }
 
 /// Watches snapshots after a repair until the symptom is gone. Pure: time comes with the snapshots.
@@ -69,8 +109,14 @@ pub trait Verifier: Send {
 /// `needs`, `diagnose` and `plan` are pure: everything they know is in the snapshot, the time included
 /// ([`Snapshot::as_of`]).
 pub trait Doctor: Clone + Send + Sync + 'static {
-    /// The plugin's own flags and positional arguments, the same for `check`, `fix`, `watch` and `snapshot`.
+    /// The plugin's own flags and positional arguments, the same for `check`, `fix`, `watch`, `snapshot` and `rbac`. A
+    /// positional argument may follow the plugin's name directly; one named `target` is completed with
+    /// [`Doctor::candidates`].
     type Question: clap::Args + Clone + Send + Sync + std::fmt::Debug;
+
+    /// The plugin's own verbs beside the common ones, [`NoVerbs`] if it has none. Each is a check with another question:
+    /// it only reads, and takes `-o`, `--from` and `--as-of` besides its own arguments.
+    type Verbs: clap::Subcommand + Clone + Send + Sync + std::fmt::Debug;
 
     /// What the plugin is.
     fn about(&self) -> About;
@@ -84,6 +130,9 @@ pub trait Doctor: Clone + Send + Sync + 'static {
     /// Every right that the actions of `plan` can take: the source of `rbac --for=fix`.
     fn repair_rights(&self, question: &Self::Question) -> Vec<(Right, &'static str)>;
 
+    /// The question that one of its own verbs asks.
+    fn asked(&self, verb: &Self::Verbs) -> Self::Question;
+
     /// Judges.
     fn diagnose(&self, question: &Self::Question, snapshot: &Snapshot) -> Diagnosis;
 
@@ -92,6 +141,18 @@ pub trait Doctor: Clone + Send + Sync + 'static {
 
     /// Watches the repair. `snapshot` is the one the plan was made from.
     fn verifier(&self, question: &Self::Question, snapshot: &Snapshot, plan: &Plan) -> Box<dyn Verifier>;
+
+    /// What is left for a person to do after a repair that was verified, one sentence or command a line. `before` is
+    /// the snapshot the plan was made from. By default nothing.
+    fn afterwards(&self, question: &Self::Question, before: &Snapshot, plan: &Plan) -> Vec<String> {
+        let _ = (question, before, plan);
+        Vec::new()
+    }
+
+    /// Live names for the positional argument `target`: by default none.
+    fn candidates(&self) -> Option<Candidates> {
+        None
+    }
 
     /// What `check --wait` and `watch --until=ok` wait for besides «no error found»: by default nothing.
     fn settled(&self, diagnosis: &Diagnosis) -> bool {

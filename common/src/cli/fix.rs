@@ -385,6 +385,7 @@ async fn verify<D: Doctor>(
                 report.conclude(Verdict::Fixed, Exit::Ok);
                 break Exit::Ok;
             }
+            Some(Verification::Stuck(waiting_for)) => waiting_for,
             Some(Verification::Pending { done, total, waiting_for }) => {
                 progress.position(done, total);
                 waiting_for

@@ -1,7 +1,9 @@
 //! Findings: what is wrong, how it is known, and what follows from it.
 
+mod inventory;
 mod rule;
 
+pub use inventory::{Column, Inventory, Row};
 pub use rule::{Rule, Severity, shared};
 
 use serde::{Deserialize, Serialize};
@@ -181,6 +183,8 @@ pub struct Diagnosis {
     pub rancher_replicas: Option<usize>,
     /// UID of the namespace kube-system: the identity of the cluster, under which backups are kept.
     pub cluster_uid: Option<String>,
+    /// The objects that were looked at, as a table.
+    pub inventory: Option<Inventory>,
 }
 
 impl Diagnosis {

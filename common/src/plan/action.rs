@@ -73,13 +73,65 @@ pub enum Operation {
     },
 }
 
-/// An object that goes when another one is deleted.
+/// Another object that is backed up with the one an action writes to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dependent {
     /// Its kind.
     pub resource: ResourceType,
     /// The object.
     pub object: ObjectRef,
+    /// Whether it goes when the other one is deleted; if not, it is saved to have the whole picture.
+    #[serde(default = "goes", skip_serializing_if = "Clone::clone")]
+    pub goes: bool,
+}
+
+/// Without a word about it, a dependent goes.
+fn goes() -> bool {
+    true
+}
+
+/// What must come true before an action is taken.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Await {
+    /// What is waited for, to follow «until»: `the machine is drained`.
+    pub text: String,
+    /// Kind of the object that shows it.
+    pub resource: ResourceType,
+    /// The object that shows it. With a UID, another object of the same name never fulfils it, except for [`Until::Gone`].
+    pub object: ObjectRef,
+    /// How it shows.
+    pub until: Until,
+    /// Seconds after which it is given up and nothing more is written.
+    pub seconds: u32,
+}
+
+/// How an object shows that something has come true.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Until {
+    /// A condition has this status. It is looked up in `/status/conditions` and, for objects that Cluster API serves in
+    /// v1beta2, in `/status/deprecated/v1beta1/conditions` too.
+    Condition {
+        /// Type of the condition.
+        kind: String,
+        /// `True`, `False` or `Unknown`.
+        status: String,
+    },
+    /// A field has this value; null stands for an absent field.
+    Field {
+        /// JSON pointer.
+        pointer: String,
+        /// The value.
+        value: Value,
+    },
+    /// A field is there and not null.
+    Present {
+        /// JSON pointer.
+        pointer: String,
+    },
+    /// The object is gone, or another one has taken its name.
+    Gone,
 }
 
 /// One write.
@@ -100,7 +152,12 @@ pub struct Action {
     /// What must still hold just before the write.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<Fact>,
-    /// Objects that garbage collection will take along: they are backed up too.
+    /// What must come true before this action is taken, after the one before it. Such an action rests on a state that
+    /// does not exist yet: see [`super::apply::preflight`] for what is checked when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Await>,
+    /// Objects that are backed up too: those that garbage collection will take along, and those that belong to the
+    /// picture.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dependents: Vec<Dependent>,
     /// Whether it can be taken back.
@@ -234,6 +291,7 @@ pub(crate) mod tests_support {
                 operation: Operation::Delete { grace_period_seconds: None },
                 why: "w".into(),
                 changes: vec![],
+                wait: None,
                 dependents: vec![],
                 facts: vec![Fact { pointer: "/spec/holderIdentity".into(), value: json!("a") }],
                 reversibility: Reversibility::Reversible,

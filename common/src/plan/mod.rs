@@ -6,7 +6,7 @@ pub mod backup;
 pub mod consent;
 pub mod undo;
 
-pub use action::{Action, Change, Dependent, Fact, Operation, Plan, Reversibility};
+pub use action::{Action, Await, Change, Dependent, Fact, Operation, Plan, Reversibility, Until};
 
 #[cfg(test)]
 pub(crate) use action::tests_support;

@@ -76,6 +76,7 @@ fn recreate(action: &Action, before: &Value) -> Action {
         why: "it was deleted by the repair".to_owned(),
         changes: Vec::new(),
         facts: Vec::new(),
+        wait: None,
         dependents: Vec::new(),
         reversibility: Reversibility::FieldsOnly,
         leaves: vec![
@@ -113,6 +114,7 @@ fn put_back(action: &Action, operations: &[Value], before: &Value) -> Action {
         why: "it was changed by the repair".to_owned(),
         changes,
         facts,
+        wait: None,
         dependents: Vec::new(),
         reversibility: Reversibility::Reversible,
         leaves: vec!["this brings back the state that was repaired".to_owned()],

@@ -8,7 +8,7 @@ mod needs;
 mod plan;
 mod verify;
 
-use rancher_common::doctor::{About, Doctor, Prescription, Verifier};
+use rancher_common::doctor::{About, Doctor, NoVerbs, Prescription, Verifier};
 use rancher_common::finding::Diagnosis;
 use rancher_common::plan::Plan;
 use rancher_common::snapshot::{Need, Right, Snapshot, Want};
@@ -29,6 +29,7 @@ pub struct LeaseDoctor;
 
 impl Doctor for LeaseDoctor {
     type Question = Question;
+    type Verbs = NoVerbs;
 
     fn about(&self) -> About {
         About {
@@ -50,6 +51,10 @@ impl Doctor for LeaseDoctor {
 
     fn repair_rights(&self, question: &Question) -> Vec<(Right, &'static str)> {
         needs::repair_rights(question)
+    }
+
+    fn asked(&self, verb: &NoVerbs) -> Question {
+        match *verb {}
     }
 
     fn diagnose(&self, question: &Question, snapshot: &Snapshot) -> Diagnosis {

@@ -139,6 +139,7 @@ fn delete_lease(scene: &Scene<'_>, because: &str) -> Option<Action> {
             &record.raw,
             &["/metadata/uid", "/spec/holderIdentity", "/spec/renewTime", "/spec/leaseDurationSeconds"],
         ),
+        wait: None,
         dependents: Vec::new(),
         reversibility: Reversibility::Reversible,
         leaves: vec![
@@ -194,6 +195,7 @@ fn restart(scene: &Scene<'_>, code: &str, pod: &Pod) -> Option<Action> {
             after: "a new pod of the same ReplicaSet".to_owned(),
         }],
         facts,
+        wait: None,
         dependents: Vec::new(),
         reversibility: Reversibility::Reversible,
         leaves,

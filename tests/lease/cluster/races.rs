@@ -96,6 +96,7 @@ fn race(plane: &ControlPlane, proxy: &FaultProxy, home: &std::path::Path, name: 
             facts: FACTS
                 .map(|pointer| Fact { pointer: pointer.into(), value: before.pointer(pointer).unwrap().clone() })
                 .into(),
+            wait: None,
             dependents: Vec::new(),
             reversibility: Reversibility::Reversible,
             leaves: Vec::new(),

@@ -92,14 +92,14 @@ fn clusters_gone() -> Watch {
 fn waits_for(verification: &Verification) -> &str {
     match verification {
         Verification::Pending { waiting_for, .. } => waiting_for,
-        Verification::Done(message) => panic!("done: {message}"),
+        other => panic!("{other:?}"),
     }
 }
 
 fn done(verification: &Verification) -> &str {
     match verification {
         Verification::Done(message) => message,
-        pending @ Verification::Pending { .. } => panic!("{pending:?}"),
+        other => panic!("{other:?}"),
     }
 }
 

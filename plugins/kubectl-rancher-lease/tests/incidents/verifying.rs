@@ -12,7 +12,7 @@ fn pending(verification: Verification, words: &str) {
         Verification::Pending { waiting_for, .. } => {
             assert!(waiting_for.contains(words), "{waiting_for} has no {words}")
         }
-        Verification::Done(message) => panic!("done too early: {message}"),
+        other => panic!("not waiting: {other:?}"),
     }
 }
 
