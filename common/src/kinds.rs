@@ -26,6 +26,8 @@ pub const SECRETS: ResourceType = ResourceType::namespaced("", "v1", "Secret", "
 pub const SERVICES: ResourceType = ResourceType::namespaced("", "v1", "Service", "services");
 /// Events of the core group.
 pub const EVENTS: ResourceType = ResourceType::namespaced("", "v1", "Event", "events");
+/// Service accounts.
+pub const SERVICE_ACCOUNTS: ResourceType = ResourceType::namespaced("", "v1", "ServiceAccount", "serviceaccounts");
 /// Deployments.
 pub const DEPLOYMENTS: ResourceType = ResourceType::namespaced("apps", "v1", "Deployment", "deployments");
 /// Replica sets.

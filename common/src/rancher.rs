@@ -11,6 +11,38 @@ pub const MANAGEMENT_CLUSTERS: ResourceType =
     ResourceType::cluster_wide("management.cattle.io", "v3", "Cluster", "clusters");
 /// `settings.management.cattle.io`: value, default, customized and source stand at the top level.
 pub const SETTINGS: ResourceType = ResourceType::cluster_wide("management.cattle.io", "v3", "Setting", "settings");
+/// `nodes.management.cattle.io`: Rancher's copy of a downstream Node, in the namespace named like the cluster.
+pub const MANAGEMENT_NODES: ResourceType = ResourceType::namespaced("management.cattle.io", "v3", "Node", "nodes");
+/// `clusterregistrationtokens.management.cattle.io`, in the namespace named like the cluster.
+pub const CLUSTER_REGISTRATION_TOKENS: ResourceType =
+    ResourceType::namespaced("management.cattle.io", "v3", "ClusterRegistrationToken", "clusterregistrationtokens");
+/// `clusters.provisioning.cattle.io`: what users make; in a workspace namespace such as `fleet-default`.
+pub const PROVISIONING_CLUSTERS: ResourceType =
+    ResourceType::namespaced("provisioning.cattle.io", "v1", "Cluster", "clusters");
+/// `rkecontrolplanes.rke.cattle.io`: what Rancher's planner works on; named like the provisioning Cluster.
+pub const RKE_CONTROL_PLANES: ResourceType =
+    ResourceType::namespaced("rke.cattle.io", "v1", "RKEControlPlane", "rkecontrolplanes");
+/// `rkebootstraps.rke.cattle.io`, one per Machine.
+pub const RKE_BOOTSTRAPS: ResourceType =
+    ResourceType::namespaced("rke.cattle.io", "v1", "RKEBootstrap", "rkebootstraps");
+/// `custommachines.rke.cattle.io`: the infra machine of a host that a person registered.
+pub const CUSTOM_MACHINES: ResourceType =
+    ResourceType::namespaced("rke.cattle.io", "v1", "CustomMachine", "custommachines");
+/// `etcdsnapshots.rke.cattle.io`.
+pub const ETCD_SNAPSHOTS: ResourceType =
+    ResourceType::namespaced("rke.cattle.io", "v1", "ETCDSnapshot", "etcdsnapshots");
+/// Group and version of the infra machines of node drivers; the kinds are made as drivers are switched on.
+pub const DRIVER_MACHINES: (&str, &str) = ("rke-machine.cattle.io", "v1");
+
+/// Cluster API's Machines: v1beta2 from Rancher 2.14 on, v1beta1 before.
+pub const MACHINES: ResourceType =
+    ResourceType::namespaced("cluster.x-k8s.io", "v1beta2,v1beta1", "Machine", "machines");
+/// Cluster API's Clusters; named like the provisioning Cluster.
+pub const CAPI_CLUSTERS: ResourceType =
+    ResourceType::namespaced("cluster.x-k8s.io", "v1beta2,v1beta1", "Cluster", "clusters");
+/// Cluster API's MachineSets: one per pool and generation.
+pub const MACHINE_SETS: ResourceType =
+    ResourceType::namespaced("cluster.x-k8s.io", "v1beta2,v1beta1", "MachineSet", "machinesets");
 
 /// The part of `metadata` the plugins look at.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -30,6 +62,32 @@ pub struct Metadata {
     pub annotations: std::collections::BTreeMap<String, String>,
     /// Labels.
     pub labels: std::collections::BTreeMap<String, String>,
+    /// Finalizers.
+    pub finalizers: Vec<String>,
+    /// Owners.
+    pub owner_references: Vec<Owner>,
+}
+
+impl Metadata {
+    /// The owner of this kind, if there is one.
+    #[must_use]
+    pub fn owner(&self, kind: &str) -> Option<&Owner> {
+        self.owner_references.iter().find(|owner| owner.kind == kind)
+    }
+}
+
+/// An owner reference.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Owner {
+    /// Group and version.
+    pub api_version: String,
+    /// Kind.
+    pub kind: String,
+    /// Name.
+    pub name: String,
+    /// UID.
+    pub uid: String,
 }
 
 /// A condition in Norman's style: all times are strings and may be empty
@@ -79,6 +137,8 @@ pub struct ManagementClusterStatus {
     /// Conditions; may be null while a cluster is being made.
     #[serde(deserialize_with = "null_is_empty")]
     pub conditions: Vec<Condition>,
+    /// `imported`, `rke2`, `k3s` …
+    pub driver: Option<String>,
 }
 
 fn null_is_empty<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>

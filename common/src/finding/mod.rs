@@ -1,5 +1,6 @@
 //! Findings: what is wrong, how it is known, and what follows from it.
 
+pub mod access;
 mod inventory;
 mod rule;
 

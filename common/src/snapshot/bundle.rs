@@ -222,6 +222,7 @@ fn inner_stem(want: &Want) -> String {
             safe(&resource.full_name()),
             namespace.as_deref().map(|ns| format!("{}/", safe(ns))).unwrap_or_default(),
         ),
+        Want::Kinds { group, version } => format!("kinds/{}/{}", safe(group), safe(version)),
         Want::Log { namespace, pod, container, previous, .. } => format!(
             "logs/{}/{}/{}{}",
             safe(namespace),

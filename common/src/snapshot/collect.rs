@@ -178,7 +178,9 @@ impl Collector {
     async fn read(&self, need: &Need) -> Reading {
         let content = self.content(need).await.unwrap_or_else(|error| match (error.kind, &need.want) {
             (ApiErrorKind::NotFound, _) => Content::Absent,
-            (ApiErrorKind::NoSuchResource, Want::Get { .. } | Want::List { .. }) => Content::NotServed,
+            (ApiErrorKind::NoSuchResource, Want::Get { .. } | Want::List { .. } | Want::Kinds { .. }) => {
+                Content::NotServed
+            }
             _ => Content::Failed(failure(&error)),
         });
         Reading {
@@ -238,6 +240,13 @@ impl Collector {
                     redact_object(resource, item);
                 }
                 Ok(Content::Objects(items))
+            }
+            Want::Kinds { group, version } => {
+                let mut body = body_of(api.get(&format!("/apis/{group}/{version}")).await?);
+                Ok(Content::Objects(match body["resources"].take() {
+                    Value::Array(kinds) => kinds,
+                    _ => Vec::new(),
+                }))
             }
             Want::Log { namespace, pod, container, previous, lines } => {
                 let path = resource_path("", "v1", "pods", Some(namespace), Some(pod), Some("log"));

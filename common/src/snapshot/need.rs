@@ -99,6 +99,13 @@ pub enum Want {
         /// How many lines at the end.
         lines: u32,
     },
+    /// Which kinds an API group has, as its discovery document lists them.
+    Kinds {
+        /// The group.
+        group: Cow<'static, str>,
+        /// The version.
+        version: Cow<'static, str>,
+    },
 }
 
 impl Want {
@@ -136,7 +143,7 @@ impl Want {
     pub fn resource(&self) -> Option<&ResourceType> {
         match self {
             Self::Get { resource, .. } | Self::List { resource, .. } => Some(resource),
-            Self::Log { .. } => None,
+            Self::Log { .. } | Self::Kinds { .. } => None,
         }
     }
 
@@ -150,7 +157,7 @@ impl Want {
             Self::List { resource, namespace, selector: None, fields: None, form: Form::Full } => {
                 resource == asked && (namespace.is_none() || namespace.as_deref() == in_namespace)
             }
-            Self::List { .. } | Self::Log { .. } => false,
+            Self::List { .. } | Self::Log { .. } | Self::Kinds { .. } => false,
         }
     }
 
@@ -172,6 +179,14 @@ impl Want {
                 namespace: namespace.clone(),
                 name: None,
             },
+            // No object: everybody who is logged in may (ClusterRole system:discovery).
+            Self::Kinds { group, version } => Right {
+                verb: "get".into(),
+                group: String::new(),
+                resource: format!("/apis/{group}/{version}"),
+                namespace: None,
+                name: None,
+            },
             Self::Log { namespace, .. } => Right {
                 verb: "get".into(),
                 group: String::new(),
@@ -190,6 +205,7 @@ impl std::fmt::Display for Want {
             Self::Get { resource, namespace: None, name } => write!(f, "{} {name}", resource.full_name()),
             Self::List { resource, namespace: Some(ns), .. } => write!(f, "{} in {ns}", resource.full_name()),
             Self::List { resource, namespace: None, .. } => write!(f, "{}", resource.full_name()),
+            Self::Kinds { group, version } => write!(f, "the kinds of {group}/{version}"),
             Self::Log { namespace, pod, container, previous, .. } => {
                 write!(f, "{}log of {namespace}/{pod} ({container})", if *previous { "previous " } else { "" })
             }

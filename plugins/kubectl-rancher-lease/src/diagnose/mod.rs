@@ -10,7 +10,7 @@ pub(crate) mod other_leases;
 pub(crate) mod replicas;
 pub(crate) mod target;
 
-use rancher_common::finding::{Diagnosis, Evidence, Passed, Remediation, Severity, shared};
+use rancher_common::finding::{Diagnosis, Evidence, Passed, Remediation, Severity, access, shared};
 use rancher_common::kinds::Deployment;
 use rancher_common::rancher::Setting;
 use rancher_common::snapshot::Snapshot;
@@ -122,7 +122,7 @@ pub(crate) fn diagnose<'a>(question: &Question, snapshot: &'a Snapshot) -> Verdi
     let scene = Scene::of(question, snapshot);
     let mut diagnosis = Diagnosis {
         rancher_version: scene.version_text.clone(),
-        cluster_uid: target::cluster_uid(snapshot),
+        cluster_uid: access::cluster_uid(snapshot),
         ..Diagnosis::default()
     };
     diagnosis.findings.extend(target::connection(snapshot));
