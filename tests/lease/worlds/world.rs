@@ -257,6 +257,7 @@ impl World {
             object
         };
         match want {
+            Want::Kinds { .. } => Content::NotServed,
             Want::Log { pod, previous, .. } => {
                 let exists =
                     self.objects.iter().any(|(kind, object)| *kind == PODS && object["metadata"]["name"] == *pod);
