@@ -41,6 +41,10 @@ pub(super) fn report(report: &Report, styles: &Styles, width: usize, wide: bool)
 pub(super) fn body(report: &Report, styles: &Styles, width: usize, wide: bool) -> String {
     let mut out = Page { text: String::new(), styles, width };
     out.header(report);
+    if let Some(inventory) = report.inventory.as_ref().filter(|inventory| !inventory.rows.is_empty()) {
+        out.text.push_str(&super::inventory::table(inventory, styles, wide));
+        out.text.push('\n');
+    }
     for passed in &report.checks {
         out.line(styles.good, "[OK]", "", &passed.check, &passed.message);
         if wide {
