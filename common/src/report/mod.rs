@@ -294,9 +294,12 @@ pub struct Outcome {
     /// Directory of the backup.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backup: Option<String>,
-    /// The command that puts things back.
+    /// The command that puts back what was done last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undo: Option<Vec<String>>,
+    /// Where things stand still although what was done has taken effect: going on needs another decision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stuck: Option<String>,
 }
 
 /// See [`Report::error`].
@@ -662,6 +665,7 @@ mod tests {
         full.result = Some(Outcome {
             next: vec!["x".into()],
             undo: Some(vec!["x".into()]),
+            stuck: Some("x".into()),
             backup: Some("/x".into()),
             ..Outcome::default()
         });
