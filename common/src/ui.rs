@@ -78,6 +78,9 @@ pub struct Ui {
     interactive: bool,
     progress: bool,
     out_closed: AtomicBool,
+    /// What a test answers; the terminal is not asked then.
+    #[cfg(test)]
+    script: Option<std::sync::Mutex<std::collections::VecDeque<String>>>,
 }
 
 impl Ui {
@@ -105,6 +108,20 @@ impl Ui {
             interactive: terminals && !ci,
             progress: io::stderr().is_terminal() && !quiet && !machine_output && !ci,
             out_closed: AtomicBool::new(false),
+            #[cfg(test)]
+            script: None,
+        }
+    }
+
+    /// Writes nothing to stdout, and answers questions with these lines in turn; without any, nobody can be asked.
+    #[cfg(test)]
+    pub(crate) fn scripted(answers: &[&str]) -> Self {
+        Self {
+            interactive: !answers.is_empty(),
+            progress: false,
+            out_closed: AtomicBool::new(true),
+            script: Some(std::sync::Mutex::new(answers.iter().map(|answer| (*answer).to_owned()).collect())),
+            ..Self::new(ColorChoice::Never, true, true)
         }
     }
 
@@ -217,6 +234,10 @@ impl Ui {
     /// signal. What was typed or pasted before the question came is thrown away: the next line of a pasted runbook must
     /// not answer it. What follows the answer is thrown away too.
     fn ask(&self, prompt: &str) -> String {
+        #[cfg(test)]
+        if let Some(script) = &self.script {
+            return script.lock().expect("the script").pop_front().unwrap_or_default();
+        }
         discard_type_ahead();
         self.err(&format!("{}{}", self.err.strong.style(escape_lines(prompt.trim_end())), " "));
         let mut line = String::new();

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::flags::CheckArgs;
+use super::flags::{CheckArgs, Own, SourceFlags};
 use super::session::{Failure, Session};
 use crate::doctor::Doctor;
 use crate::exit::Exit;
@@ -16,25 +16,45 @@ pub(super) const PAUSE: Duration = Duration::from_secs(2);
 
 pub(super) async fn run<D: Doctor>(session: &Session<D>, args: CheckArgs<D::Question>) -> Result<Exit, Failure> {
     let question = session.question(args.question);
-    if let Some(path) = &args.source.from {
-        let mut saved = snapshot::load(path)?;
-        if let Some(time) = args.source.as_of {
-            saved.as_of = time;
+    let (report, exit) = if args.wait {
+        let live = session.connect_for(&question)?;
+        wait(session, &live, &question, args.fail_on, args.timeout).await?
+    } else {
+        once(session, &question, &args.source, args.fail_on).await?
+    };
+    report.print(&session.ui, session.output);
+    Ok(exit)
+}
+
+/// One of the plugin's own verbs: a check with another question, whose answer is the inventory.
+pub(super) async fn answer<D: Doctor>(session: &Session<D>, args: Own<D::Verbs>) -> Result<Exit, Failure> {
+    let question = session.question(session.doctor.asked(&args.verb));
+    let (mut report, exit) = once(session, &question, &args.source, FailOn::default()).await?;
+    report.answers = true;
+    report.print(&session.ui, session.output);
+    Ok(exit)
+}
+
+/// One look, at a cluster or at a saved snapshot.
+async fn once<D: Doctor>(
+    session: &Session<D>,
+    question: &D::Question,
+    source: &SourceFlags,
+    fail_on: FailOn,
+) -> Result<(Report, Exit), Failure> {
+    let (snapshot, diagnosis) = match &source.from {
+        Some(path) => {
+            let mut saved = snapshot::load(path)?;
+            if let Some(time) = source.as_of {
+                saved.as_of = time;
+            }
+            let diagnosis = session.doctor.diagnose(question, &saved);
+            (saved, diagnosis)
         }
-        let diagnosis = session.doctor.diagnose(&question, &saved);
-        let report = session.report(&question, Some(path), &saved, &diagnosis, args.fail_on);
-        report.print(&session.ui, session.output);
-        return Ok(exit(&diagnosis, args.fail_on));
-    }
-    let live = session.connect_for(&question)?;
-    if args.wait {
-        let (report, exit) = wait(session, &live, &question, args.fail_on, args.timeout).await?;
-        report.print(&session.ui, session.output);
-        return Ok(exit);
-    }
-    let (snapshot, diagnosis) = session.look(&live, &question).await?;
-    session.report(&question, None, &snapshot, &diagnosis, args.fail_on).print(&session.ui, session.output);
-    Ok(exit(&diagnosis, args.fail_on))
+        None => session.look(&session.connect_for(question)?, question).await?,
+    };
+    let report = session.report(question, source.from.as_deref(), &snapshot, &diagnosis, fail_on);
+    Ok((report, exit(&diagnosis, fail_on)))
 }
 
 fn exit(diagnosis: &Diagnosis, fail_on: FailOn) -> Exit {

@@ -12,17 +12,20 @@ use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 
 use super::flags::CompletionFor;
 use super::session::{Failure, Session};
-use crate::doctor::{About, Doctor};
+use crate::doctor::{About, Candidates, Doctor};
 use crate::exit::Exit;
 use crate::kinds::NAMESPACES;
 use crate::kube::{self, ConnectionFlags, Environment, Timeouts};
 use crate::plan::backup;
-use crate::snapshot::{Collector, Form, Need, Origin, Want};
+use crate::snapshot::{Collector, Content, Form, Need, Origin, Snapshot, Want};
 use crate::text::escape;
 use crate::ui::{ColorChoice, Ui};
 
 /// Answers `kubectl_complete-…`; not for typing.
 pub(super) const HIDDEN_VERB: &str = "__complete";
+
+/// The positional argument of a plugin's question or verb that its own live names complete.
+const TARGET: &str = "target";
 
 /// Time for live names: a person waits for it with the TAB key down.
 const LIVE_NAMES: Duration = Duration::from_millis(1500);
@@ -64,7 +67,7 @@ pub(super) fn print<D: Doctor>(session: &Session<D>, shell: CompletionFor) -> Re
 pub(super) fn complete<D: Doctor>(doctor: &D, argv0: &OsStr, typed: &[OsString]) -> Exit {
     let about = doctor.about();
     let flags = connection_flags(typed);
-    let mut command = with_candidates(super::command::<D>(&about, argv0), about, &flags);
+    let mut command = with_candidates(super::command::<D>(&about, argv0), about, &flags, doctor.candidates());
     let mut words = vec![OsString::from(about.name)];
     words.extend(typed.iter().cloned());
     let index = words.len() - 1;
@@ -122,7 +125,12 @@ fn connection_flags(typed: &[OsString]) -> ConnectionFlags {
 }
 
 /// The command with names for its values.
-fn with_candidates(command: clap::Command, about: About, flags: &ConnectionFlags) -> clap::Command {
+fn with_candidates(
+    command: clap::Command,
+    about: About,
+    flags: &ConnectionFlags,
+    targets: Option<Candidates>,
+) -> clap::Command {
     let contexts = {
         let flags = flags.clone();
         ArgValueCandidates::new(move || {
@@ -132,10 +140,11 @@ fn with_candidates(command: clap::Command, about: About, flags: &ConnectionFlags
                 .collect()
         })
     };
-    let namespaces = || {
+    let lively = |candidates: Candidates| {
         let flags = flags.clone();
-        ArgValueCandidates::new(move || names(live_namespaces(&flags)))
+        ArgValueCandidates::new(move || live(&flags, &candidates))
     };
+    let namespaces = || lively(self::namespaces());
     let codes = ArgValueCandidates::new(move || {
         super::explain::rules(&about)
             .map(|rule| CompletionCandidate::new(rule.code).help(Some(rule.name.into())))
@@ -154,51 +163,51 @@ fn with_candidates(command: clap::Command, about: About, flags: &ConnectionFlags
         .mut_arg("namespace", |arg| arg.add(namespaces()))
         .mut_subcommand("explain", |verb| verb.mut_arg("code", |arg| arg.add(codes)))
         .mut_subcommand("undo", |verb| verb.mut_arg("id", |arg| arg.add(backups)));
-    let verbs: Vec<(String, Vec<String>)> = command
-        .get_subcommands()
-        .map(|verb| {
-            let of_namespaces = verb
-                .get_arguments()
-                .filter(|arg| arg.get_id().as_str().ends_with("namespace") && arg.get_id() != "namespace")
-                .map(|arg| arg.get_id().to_string())
-                .collect();
-            (verb.get_name().to_owned(), of_namespaces)
-        })
-        .collect();
-    for (verb, arguments) in verbs {
-        for argument in arguments {
-            command = command.mut_subcommand(&verb, |verb| verb.mut_arg(argument, |arg| arg.add(namespaces())));
-        }
+    let verbs: Vec<String> = command.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
+    for verb in verbs {
+        command = command.mut_subcommand(verb, |verb| {
+            verb.mut_args(|arg| match (arg.get_id().as_str(), &targets) {
+                (TARGET, Some(targets)) if arg.is_positional() => arg.add(lively(targets.clone())),
+                (id, _) if id.ends_with("namespace") && id != "namespace" => arg.add(namespaces()),
+                _ => arg,
+            })
+        });
     }
     command
 }
 
-fn names(names: Vec<String>) -> Vec<CompletionCandidate> {
-    names.into_iter().map(CompletionCandidate::new).collect()
+/// Names of namespaces.
+fn namespaces() -> Candidates {
+    let want = Want::list(NAMESPACES, None, Form::Metadata);
+    let names = |snapshot: &Snapshot| match snapshot.readings.first().map(|reading| &reading.content) {
+        Some(Content::Objects(objects)) => objects
+            .iter()
+            .filter_map(|object| Some((object["metadata"]["name"].as_str()?.to_owned(), String::new())))
+            .collect(),
+        _ => Vec::new(),
+    };
+    Candidates { needs: vec![Need::optional(want, "names")], names }
 }
 
-/// Names of namespaces, if the server answers in time. A credential plugin that might ask something is not run.
-fn live_namespaces(flags: &ConnectionFlags) -> Vec<String> {
+/// Live names, if the server answers in time. A credential plugin that might ask something is not run.
+fn live(flags: &ConnectionFlags, candidates: &Candidates) -> Vec<CompletionCandidate> {
     let Ok((_, config)) = kube::resolve(flags, &Environment::from_process()) else { return Vec::new() };
     if config.auth_info.exec.is_some() {
         return Vec::new();
     }
     let timeouts = Timeouts { request: Some(LIVE_NAMES), connect: LIVE_NAMES, ..Timeouts::default() };
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return Vec::new() };
-    let listed = runtime.block_on(async {
+    let snapshot = runtime.block_on(async {
         let api = kube::connect(config, "kubectl-rancher-completion", timeouts).ok()?;
         let collector = Collector::new(api);
-        let want = Want::list(NAMESPACES, None, Form::Metadata);
         let origin = Origin::default();
-        let look = collector.snapshot(&origin, |_| vec![Need::optional(want.clone(), "names")]);
-        let snapshot = tokio::time::timeout(LIVE_NAMES, look).await.ok()?;
-        match &snapshot.readings.first()?.content {
-            crate::snapshot::Content::Objects(objects) => Some(
-                objects.iter().filter_map(|object| object["metadata"]["name"].as_str().map(str::to_owned)).collect(),
-            ),
-            _ => None,
-        }
+        let look = collector.snapshot(&origin, |_| candidates.needs.clone());
+        tokio::time::timeout(LIVE_NAMES, look).await.ok()
     });
     runtime.shutdown_background();
-    listed.unwrap_or_default()
+    let named = snapshot.map(|snapshot| (candidates.names)(&snapshot)).unwrap_or_default();
+    named
+        .into_iter()
+        .map(|(name, help)| CompletionCandidate::new(name).help((!help.is_empty()).then(|| help.into())))
+        .collect()
 }

@@ -1,124 +1,420 @@
 //! `fix`: diagnose → plan → preflight → consent → look again → back up → apply → verify (DESIGN §4).
+//!
+//! That is a round. Where what was done has taken effect but the object stands still at a step that needs another decision,
+//! the verifier says so, and another round follows with everything that belongs to one: its own plan, digest, preflight,
+//! consent and backup. Consent to one round never covers another.
 
-use std::path::PathBuf;
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use super::check::{self, PAUSE};
 use super::flags::{ConsentFlags, DryRun, FixArgs};
 use super::interrupt::Interrupt;
 use super::session::{Failure, Live, Session};
-use crate::doctor::{Doctor, Prescription, Verification};
+use crate::doctor::{Doctor, Prescription, Verification, Verifier};
 use crate::exit::Exit;
-use crate::finding::Severity;
+use crate::finding::{Diagnosis, Severity};
 use crate::plan::apply::{self, Applied, Preflight};
 use crate::plan::backup::{self, Backup};
 use crate::plan::consent::{self, Confirmed, Consent, Given};
 use crate::plan::{Plan, Reversibility};
 use crate::report::{FailOn, Outcome, PlanReport, Report, Verdict, plan_text};
-use crate::text::{count, shell_line};
+use crate::snapshot::Snapshot;
+use crate::text::{count, shell_line, some_of};
 use crate::time::{Timestamp, human};
 
 pub(super) async fn run<D: Doctor>(session: &Session<D>, args: FixArgs<D::Question>) -> Result<Exit, Failure> {
-    let question = session.question(args.question);
     let interrupt = Interrupt::listen();
-    let live = session.connect_for(&question)?;
+    let live = session.connect_for(&session.question(args.question.clone()))?;
+    let (report, exit) = repair(session, &live, &interrupt, args).await?;
+    Ok(end(session, &report, exit))
+}
+
+/// Rounds of one run after which something must be wrong with the plans.
+const ROUNDS: usize = 8;
+
+/// Goes through one round after the other while the verifier says that another decision is due.
+pub(super) async fn repair<D: Doctor>(
+    session: &Session<D>,
+    live: &Live,
+    interrupt: &Interrupt,
+    args: FixArgs<D::Question>,
+) -> Result<(Report, Exit), Failure> {
+    let question = session.question(args.question);
     let patience = args.verify_timeout.unwrap_or_else(|| session.doctor.verify_timeout());
-
-    let (snapshot, diagnosis) = interrupt.give_up(session.look(&live, &question)).await?;
-    let mut report = session.report(&question, None, &snapshot, &diagnosis, FailOn::Error);
-    if diagnosis.wrong_target {
-        return Ok(end(session, &report, Exit::Usage));
+    let mut course = Course::default();
+    loop {
+        let run = Run { session, live, interrupt, question: &question, flags: &args.consent, patience };
+        match run.round(&course).await {
+            Ok(Ended::Stuck(past, report)) => {
+                session.ui.note(&format!("{}; looking again", past.stuck));
+                course.last_report = Some(run.keep_in_sight(*report));
+                course.past.push(*past);
+            }
+            Ok(Ended::Here(mut report, exit)) => {
+                let exit = course.close(session, &mut report, exit);
+                return Ok((*report, exit));
+            }
+            Err(failure) => {
+                // Before the first write a run that fails has no more to say. After it, it must say what it did.
+                let Some(mut report) = course.last_report.take() else { return Err(failure) };
+                let interrupted = failure.exit == Exit::Interrupted;
+                let message = if interrupted { "interrupted".to_owned() } else { failure.message };
+                let next = failure.hint.into_iter().collect();
+                report.result = Some(Outcome { message, next, ..Outcome::default() });
+                report.plan = None;
+                let exit = course.close(session, &mut report, failure.exit);
+                return Ok((report, exit));
+            }
+        }
     }
-    if diagnosis.findings.iter().any(|finding| finding.severity == Severity::Unknown) {
-        // Required evidence is missing: whatever was proven besides, a plan would be a guess.
-        report.conclude(Verdict::Inconclusive, Exit::Inconclusive);
-        report.result = Some(Outcome {
-            message: "no plan is made while required evidence is missing".to_owned(),
-            ..Outcome::default()
-        });
-        return Ok(end(session, &report, Exit::Inconclusive));
-    }
-    let plan = match session.doctor.plan(&question, &snapshot, &diagnosis) {
-        Prescription::Plan(plan) => plan,
-        Prescription::NothingToDo(message) => {
-            report.conclude(Verdict::NothingToDo, Exit::Ok);
-            report.result = Some(Outcome { message, ..Outcome::default() });
-            return Ok(end(session, &report, Exit::Ok));
-        }
-        Prescription::Refused { why, instead } => {
-            report.conclude(Verdict::Refused, Exit::Refused);
-            report.result = Some(Outcome { message: why, next: instead, ..Outcome::default() });
-            return Ok(end(session, &report, Exit::Refused));
-        }
-        Prescription::Wait(message) if args.consent.dry_run != DryRun::None => {
-            report.conclude(Verdict::NothingToDo, Exit::Ok);
-            let message = format!("waiting solves it, and that is all fix would do: {message}");
-            report.result = Some(Outcome { message, ..Outcome::default() });
-            return Ok(end(session, &report, Exit::Ok));
-        }
-        Prescription::Wait(message) => {
-            session.ui.note(&message);
-            let waiting = check::wait(session, &live, &question, FailOn::Error, patience);
-            let (report, exit) = interrupt.give_up(waiting).await?;
-            return Ok(end(session, &report, exit));
-        }
-    };
+}
 
-    let target = target(&live);
-    let mut repair = match prepare(&live, &interrupt, &mut report, plan, &args.consent).await? {
-        Prepared::Go(repair) => *repair,
-        Prepared::End(exit) => return Ok(end(session, &report, exit)),
-    };
-    let asked = Instant::now();
-    let again = session.invocation(&question).command(&["fix", "--confirm", &repair.plan.digest()]);
-    let confirmed =
-        match obtain_consent(session, &interrupt, &mut report, &repair.plan, &target, &args.consent, &again).await? {
-            Ok(confirmed) => confirmed,
-            Err(exit) => return Ok(end(session, &report, exit)),
+/// What a run has done in the rounds before this one.
+#[derive(Default)]
+struct Course {
+    past: Vec<Past>,
+    /// The report of the last round, for a run that cannot make another.
+    last_report: Option<Report>,
+}
+
+/// A round that was applied and then stood still.
+struct Past {
+    digest: String,
+    backup: backup::Place,
+    /// kubectl-like lines of what was done.
+    log: Vec<String>,
+    /// Where things stand still.
+    stuck: String,
+    /// What is left for a person to do because of it.
+    afterwards: Vec<String>,
+}
+
+impl Course {
+    /// Ends the run. However a later round ends, earlier ones have changed something: no outcome that stands for «nothing
+    /// was changed» is left as it is, and every backup of this run is named.
+    fn close<D: Doctor>(&self, session: &Session<D>, report: &mut Report, exit: Exit) -> Exit {
+        let Some(last) = self.past.last() else { return exit };
+        let planned = report.plan.as_ref().map_or(0, |plan| plan.plan.actions.len());
+        let mut outcome = report.result.take().unwrap_or_default();
+        let before: usize = self.past.iter().map(|past| past.log.len()).sum();
+        outcome.applied += before;
+        outcome.of = outcome.of.max(planned) + before;
+        let exit = match exit {
+            Exit::Ok => {
+                outcome.verified = true;
+                if outcome.message.is_empty() {
+                    "the symptom is gone".clone_into(&mut outcome.message);
+                }
+                let mut left: Vec<String> = Vec::new();
+                for line in self.past.iter().flat_map(|past| &past.afterwards).chain(&outcome.next) {
+                    if !left.contains(line) {
+                        left.push(line.clone());
+                    }
+                }
+                outcome.next = left;
+                report.conclude(Verdict::Fixed, Exit::Ok);
+                Exit::Ok
+            }
+            Exit::NotVerified | Exit::Partial => exit,
+            _ => {
+                if outcome.message.is_empty() {
+                    outcome.message = match report.verdict {
+                        Verdict::WrongTarget => "this does not look like the same cluster any more".to_owned(),
+                        _ => "what was waited for did not come".to_owned(),
+                    };
+                }
+                let done: Vec<&str> = self.past.iter().flat_map(|past| &past.log).map(String::as_str).collect();
+                outcome.message = format!("{}; {}; not gone on: {}", some_of(&done, 3), last.stuck, outcome.message);
+                outcome.stuck = Some(last.stuck.clone());
+                report.conclude(Verdict::Unverified, Exit::NotVerified);
+                Exit::NotVerified
+            }
         };
-    // Somebody may have read the plan for ten minutes. With consent from a flag nothing has passed since the diagnosis.
-    if args.consent.confirm.is_none() && asked.elapsed() > Duration::from_millis(250) {
+        // Newest first: each backup holds what was there before its round, and no earlier one.
+        let mut backups = self.past.iter().rev().map(|past| &past.backup);
+        if outcome.undo.is_none()
+            && let Some(newest) = backups.next()
+        {
+            outcome.undo = Some(undo_command(session, &newest.id));
+            outcome.backup = Some(newest.directory());
+        }
+        for (index, earlier) in backups.enumerate() {
+            if index == 0 {
+                outcome.next.push("to take back what earlier rounds did as well, after the last one:".to_owned());
+            }
+            outcome.next.push(format!("  {}", shell_line(&undo_command(session, &earlier.id))));
+        }
+        report.result = Some(outcome);
+        exit
+    }
+}
+
+/// How a round ended.
+enum Ended {
+    /// And the run with it.
+    Here(Box<Report>, Exit),
+    /// Applied, and another decision is due.
+    Stuck(Box<Past>, Box<Report>),
+}
+
+impl Ended {
+    fn here(report: Report, exit: Exit) -> Self {
+        Self::Here(Box::new(report), exit)
+    }
+}
+
+/// What all rounds of a run have in common.
+struct Run<'a, D: Doctor> {
+    session: &'a Session<D>,
+    live: &'a Live,
+    interrupt: &'a Interrupt,
+    question: &'a D::Question,
+    flags: &'a ConsentFlags,
+    patience: Duration,
+}
+
+impl<D: Doctor> Run<'_, D> {
+    /// Diagnose → plan → preflight → consent → look again → back up → apply → verify.
+    async fn round(&self, course: &Course) -> Result<Ended, Failure> {
+        let Self { session, live, interrupt, question, .. } = *self;
+        let (snapshot, diagnosis) = interrupt.give_up(session.look(live, question)).await?;
+        let mut report = session.report(question, None, &snapshot, &diagnosis, FailOn::Error);
+        if diagnosis.wrong_target {
+            return Ok(Ended::here(report, Exit::Usage));
+        }
+        if diagnosis.findings.iter().any(|finding| finding.severity == Severity::Unknown) {
+            // Required evidence is missing: whatever was proven besides, a plan would be a guess.
+            report.conclude(Verdict::Inconclusive, Exit::Inconclusive);
+            report.result = Some(Outcome {
+                message: "no plan is made while required evidence is missing".to_owned(),
+                ..Outcome::default()
+            });
+            return Ok(Ended::here(report, Exit::Inconclusive));
+        }
+        let plan = match self.prescribed(course, &mut report, &snapshot, &diagnosis).await? {
+            Ok(plan) => plan,
+            Err((report, exit)) => return Ok(Ended::Here(report, exit)),
+        };
+        let flags = self.flags_for(&plan, course);
+        let mut repair = match prepare(live, interrupt, &mut report, plan, &flags).await? {
+            Prepared::Go(repair) => *repair,
+            Prepared::End(exit) => return Ok(Ended::here(report, exit)),
+        };
+        let asked = Instant::now();
+        let again = session.invocation(question).command(&["fix", "--confirm", &repair.plan.digest()]);
+        let consent =
+            obtain_consent(session, interrupt, &mut report, &repair.plan, &target(live), &flags, &again).await?;
+        let confirmed = match consent {
+            Ok(confirmed) => confirmed,
+            Err(exit) => return Ok(Ended::here(report, exit)),
+        };
+        // Somebody may have read the plan for ten minutes. With consent from a flag nothing has passed since the diagnosis.
+        if flags.confirm.is_none() && asked.elapsed() > Duration::from_millis(250) {
+            let changed = self.changed_since(&repair.plan).await?;
+            if !changed.is_empty() {
+                refuse(&mut report, "things have changed since the plan was made", changed);
+                return Ok(Ended::here(report, Exit::Refused));
+            }
+            // The backup must hold the objects as they are now.
+            match interrupt.give_up(preflight(live, &repair.plan)).await? {
+                Ok(preflight) => repair.preflight = preflight,
+                Err(why) => {
+                    refuse(&mut report, &why, Vec::new());
+                    return Ok(Ended::here(report, Exit::Refused));
+                }
+            }
+        }
+        if interrupt.raised() {
+            return Err(Failure::new(Exit::Interrupted, "interrupted; nothing was changed"));
+        }
+
+        let verifier = session.doctor.verifier(question, &snapshot, &repair.plan);
+        let (applied, backup) = match write(session, live, interrupt, &repair, confirmed).await {
+            Ok(done) => done,
+            Err(why) => {
+                refuse(&mut report, &why, Vec::new());
+                return Ok(Ended::here(report, Exit::Refused));
+            }
+        };
+        if let Some(exit) = conclude_partial(session, &mut report, &repair, &applied, interrupt.raised()) {
+            return Ok(Ended::here(report, exit));
+        }
+        let afterwards = session.doctor.afterwards(question, &snapshot, &repair.plan);
+        Ok(self.verify(course, report, repair, applied.log, afterwards, backup, verifier).await)
+    }
+
+    /// The plan, or how the round ends without one.
+    async fn prescribed(
+        &self,
+        course: &Course,
+        report: &mut Report,
+        snapshot: &Snapshot,
+        diagnosis: &Diagnosis,
+    ) -> Result<Result<Plan, (Box<Report>, Exit)>, Failure> {
+        let Self { session, live, interrupt, question, .. } = *self;
+        let exit = match session.doctor.plan(question, snapshot, diagnosis) {
+            // What has changed nothing changes nothing when it is done again: somebody takes it back.
+            Prescription::Plan(plan) if course.past.iter().any(|past| past.digest == plan.digest()) => {
+                refuse(report, "the same plan is due again, as if nothing had been done", Vec::new());
+                Exit::Refused
+            }
+            Prescription::Plan(plan) => return Ok(Ok(plan)),
+            Prescription::NothingToDo(message) => {
+                report.conclude(Verdict::NothingToDo, Exit::Ok);
+                report.result = Some(Outcome { message, ..Outcome::default() });
+                Exit::Ok
+            }
+            Prescription::Refused { why, instead } => {
+                refuse(report, &why, instead);
+                Exit::Refused
+            }
+            Prescription::Wait(message) if self.flags.dry_run != DryRun::None => {
+                report.conclude(Verdict::NothingToDo, Exit::Ok);
+                let message = format!("waiting solves it, and that is all fix would do: {message}");
+                report.result = Some(Outcome { message, ..Outcome::default() });
+                Exit::Ok
+            }
+            Prescription::Wait(message) => {
+                session.ui.note(&message);
+                let waiting = check::wait(session, live, question, FailOn::Error, self.patience);
+                let (report, exit) = interrupt.give_up(waiting).await?;
+                return Ok(Err((Box::new(report), exit)));
+            }
+        };
+        Ok(Err((Box::new(report.clone()), exit)))
+    }
+
+    /// The consent on the command line as far as it goes in this round: a digest stands for one plan only. The plan of an
+    /// earlier round may have been the one it named; then a person is asked about this one, or nobody is.
+    fn flags_for(&self, plan: &Plan, course: &Course) -> ConsentFlags {
+        let mut flags = self.flags.clone();
+        if !course.past.is_empty() {
+            flags.confirm = flags.confirm.filter(|digest| *digest == plan.digest());
+        }
+        flags
+    }
+
+    /// Looks again after the answer: what is different now, if anything is.
+    async fn changed_since(&self, agreed: &Plan) -> Result<Vec<String>, Failure> {
+        let Self { session, live, interrupt, question, .. } = *self;
         session.ui.note("looking again before writing");
-        let (now, diagnosis) = interrupt.give_up(session.look(&live, &question)).await?;
-        let same = match session.doctor.plan(&question, &now, &diagnosis) {
-            Prescription::Plan(again) => differences(&repair.plan, &again),
+        let (now, diagnosis) = interrupt.give_up(session.look(live, question)).await?;
+        Ok(match session.doctor.plan(question, &now, &diagnosis) {
+            Prescription::Plan(again) => differences(agreed, &again),
             Prescription::NothingToDo(message) | Prescription::Wait(message) => vec![message],
             Prescription::Refused { why, .. } => vec![why],
-        };
-        if !same.is_empty() {
-            return Ok(end(
-                session,
-                refuse(&mut report, "things have changed since the plan was made", same),
-                Exit::Refused,
-            ));
-        }
-        // The backup must hold the objects as they are now.
-        match interrupt.give_up(preflight(&live, &repair.plan)).await? {
-            Ok(preflight) => repair.preflight = preflight,
-            Err(why) => return Ok(end(session, refuse(&mut report, &why, Vec::new()), Exit::Refused)),
-        }
-    }
-    if interrupt.raised() {
-        return Err(Failure::new(Exit::Interrupted, "interrupted; nothing was changed"));
+        })
     }
 
-    let verifier = session.doctor.verifier(&question, &snapshot, &repair.plan);
-    let (applied, mut backup) = match write(session, &live, &interrupt, &repair, confirmed).await {
-        Ok(done) => done,
-        Err(why) => return Ok(end(session, refuse(&mut report, &why, Vec::new()), Exit::Refused)),
-    };
-    if let Some(exit) = conclude_partial(session, &mut report, &repair, &applied, interrupt.raised()) {
-        return Ok(end(session, &report, exit));
+    /// Leaves diagnosis and plan of a round on the screen, where the next one would take their place in the closing report.
+    fn keep_in_sight(&self, mut report: Report) -> Report {
+        let Session { ui, output, .. } = self.session;
+        if !report.shown && !output.machine() {
+            ui.out(&report.render_body(*output, ui.styles(), ui.width()));
+            ui.out("\n");
+            report.shown = true;
+        }
+        report
     }
-    verify(session, &live, &interrupt, &mut report, &repair, &mut backup, verifier, patience).await
+
+    /// Waits until the symptom is gone, with progress, or until another decision is due.
+    #[expect(clippy::too_many_arguments, reason = "the last step needs what all earlier ones made")]
+    async fn verify(
+        &self,
+        course: &Course,
+        mut report: Report,
+        repair: Repair,
+        log: Vec<String>,
+        afterwards: Vec<String>,
+        mut backup: Backup,
+        mut verifier: Box<dyn Verifier>,
+    ) -> Ended {
+        let Self { session, live, interrupt, patience, .. } = *self;
+        let started = Instant::now();
+        let progress = session.ui.progress(None);
+        progress.message(&repair.plan.then);
+        let mut told: Option<Instant> = None;
+        let mut outcome = Outcome {
+            applied: repair.plan.actions.len(),
+            of: repair.plan.actions.len(),
+            backup: Some(backup.directory().display().to_string()),
+            undo: Some(undo_command(session, &repair.place.id)),
+            ..Outcome::default()
+        };
+        let exit = loop {
+            let look = live.collector.snapshot(&live.origin, |snapshot| verifier.needs(snapshot));
+            let snapshot = tokio::select! {
+                biased;
+                () = interrupt.pressed() => None,
+                snapshot = look => Some(snapshot),
+            };
+            let waiting_for = match snapshot.map(|snapshot| verifier.observe(&snapshot)) {
+                None => "interrupted while waiting".to_owned(),
+                Some(Verification::Done(message)) => {
+                    outcome.verified = true;
+                    outcome.message = message;
+                    outcome.next = afterwards;
+                    let _ = backup.journal(0, "verified", "");
+                    report.conclude(Verdict::Fixed, Exit::Ok);
+                    break Exit::Ok;
+                }
+                Some(Verification::Stuck(stuck)) => {
+                    let _ = backup.journal(0, "stuck", &stuck);
+                    if course.past.len() + 1 < ROUNDS {
+                        drop(progress);
+                        let digest = repair.plan.digest();
+                        let past = Past { digest, backup: repair.place, log, stuck, afterwards };
+                        return Ended::Stuck(Box::new(past), Box::new(report));
+                    }
+                    outcome.message = format!("after {ROUNDS} rounds: {stuck}");
+                    outcome.stuck = Some(stuck);
+                    report.conclude(Verdict::Unverified, Exit::NotVerified);
+                    break Exit::NotVerified;
+                }
+                Some(Verification::Pending { done, total, waiting_for }) => {
+                    progress.position(done, total);
+                    waiting_for
+                }
+            };
+            if interrupt.raised() || started.elapsed() >= patience {
+                let _ = backup.journal(0, "notVerified", &waiting_for);
+                outcome.message = if interrupt.raised() {
+                    format!("interrupted; was still waiting for {waiting_for}")
+                } else {
+                    format!("after {} still waiting for {waiting_for}", human(patience))
+                };
+                report.conclude(Verdict::Unverified, Exit::NotVerified);
+                break Exit::NotVerified;
+            }
+            progress.message(&waiting_for);
+            if progress.hidden() {
+                remind(session, &mut told, &format!("waiting for {waiting_for}"));
+            }
+            tokio::select! {
+                () = interrupt.pressed() => {}
+                () = tokio::time::sleep(PAUSE) => {}
+            }
+        };
+        drop(progress);
+        report.result = Some(outcome);
+        Ended::here(report, exit)
+    }
+}
+
+/// Where nobody sees the bar, a line now and then shows that it is alive.
+fn remind<D: Doctor>(session: &Session<D>, told: &mut Option<Instant>, text: &str) {
+    if told.is_none_or(|last| last.elapsed() >= Duration::from_secs(10)) {
+        session.ui.note(text);
+        *told = Some(Instant::now());
+    }
 }
 
 /// A plan that passed its preflight.
 pub(super) struct Repair {
     pub(super) plan: Plan,
     pub(super) preflight: Preflight,
-    pub(super) root: PathBuf,
-    pub(super) id: String,
+    pub(super) place: backup::Place,
 }
 
 /// Ready to ask, or the end.
@@ -155,11 +451,11 @@ pub(super) async fn prepare(
             return Ok(Prepared::End(Exit::Refused));
         }
     };
-    let id = backup::id(&plan, Timestamp::now());
+    let place = backup::Place::of(root, &plan, Timestamp::now());
     let mut shown = PlanReport {
         digest: plan.digest(),
         reversibility: plan.reversibility(),
-        backup: Some(root.join(&plan.cluster_uid).join(&id).display().to_string()),
+        backup: Some(place.directory()),
         checked: Vec::new(),
         plan: plan.clone(),
     };
@@ -187,7 +483,7 @@ pub(super) async fn prepare(
         report.conclude(Verdict::DryRun, Exit::Ok);
         return Ok(Prepared::End(Exit::Ok));
     }
-    Ok(Prepared::Go(Box::new(Repair { plan, preflight, root, id })))
+    Ok(Prepared::Go(Box::new(Repair { plan, preflight, place })))
 }
 
 /// Marks the report as a refusal and hands it back.
@@ -297,11 +593,22 @@ pub(super) async fn write<D: Doctor>(
     repair: &Repair,
     confirmed: Confirmed,
 ) -> Result<(Applied, Backup), String> {
-    let mut backup = Backup::create(&repair.root, &repair.plan, &repair.id, &repair.preflight.objects)
+    let mut backup = Backup::create(&repair.place.root, &repair.plan, &repair.place.id, &repair.preflight.objects)
         .map_err(|error| error.to_string())?;
-    let applied = apply::apply(&live.collector, &repair.plan, confirmed, &mut backup, || interrupt.raised())
+    // Nothing is shown of writes that take a moment.
+    let progress = repair.plan.actions.iter().any(|action| action.wait.is_some()).then(|| session.ui.progress(None));
+    let told = RefCell::new(None);
+    let tell = |text: &str| {
+        let Some(progress) = &progress else { return };
+        progress.message(&format!("waiting until {text}"));
+        if progress.hidden() {
+            remind(session, &mut told.borrow_mut(), &format!("waiting until {text}"));
+        }
+    };
+    let applied = apply::apply(&live.collector, &repair.plan, confirmed, &mut backup, || interrupt.raised(), tell)
         .await
         .map_err(|error| error.to_string())?;
+    drop(progress);
     for line in &applied.log {
         session.ui.note(line);
     }
@@ -318,7 +625,6 @@ pub(super) fn conclude_partial<D: Doctor>(
 ) -> Option<Exit> {
     let why = applied.stopped.as_ref()?;
     let changed = applied.done + applied.unknown > 0;
-    let directory = repair.root.join(&repair.plan.cluster_uid).join(&repair.id);
     let (verdict, exit) = match (changed, interrupted) {
         (true, _) => (Verdict::Partial, Exit::Partial),
         (false, true) => (Verdict::Interrupted, Exit::Interrupted),
@@ -334,8 +640,8 @@ pub(super) fn conclude_partial<D: Doctor>(
         } else {
             Vec::new()
         },
-        backup: Some(directory.display().to_string()),
-        undo: (applied.done > 0).then(|| undo_command(session, &repair.id)),
+        backup: Some(repair.place.directory()),
+        undo: (applied.done > 0).then(|| undo_command(session, &repair.place.id)),
         ..Outcome::default()
     });
     Some(exit)
@@ -344,77 +650,6 @@ pub(super) fn conclude_partial<D: Doctor>(
 /// The command that puts things back.
 pub(super) fn undo_command<D: Doctor>(session: &Session<D>, id: &str) -> Vec<String> {
     super::invocation::invocation(&session.argv0, &session.flags, Vec::new()).command(&["undo", id])
-}
-
-/// Waits until the symptom is gone, with progress, and ends the run.
-#[expect(clippy::too_many_arguments, reason = "the last step needs what all earlier ones made")]
-async fn verify<D: Doctor>(
-    session: &Session<D>,
-    live: &Live,
-    interrupt: &Interrupt,
-    report: &mut Report,
-    repair: &Repair,
-    backup: &mut Backup,
-    mut verifier: Box<dyn crate::doctor::Verifier>,
-    patience: Duration,
-) -> Result<Exit, Failure> {
-    let started = Instant::now();
-    let progress = session.ui.progress(None);
-    progress.message(&repair.plan.then);
-    let mut told: Option<Instant> = None;
-    let mut outcome = Outcome {
-        applied: repair.plan.actions.len(),
-        of: repair.plan.actions.len(),
-        backup: Some(backup.directory().display().to_string()),
-        undo: Some(undo_command(session, &repair.id)),
-        ..Outcome::default()
-    };
-    let exit = loop {
-        let look = live.collector.snapshot(&live.origin, |snapshot| verifier.needs(snapshot));
-        let snapshot = tokio::select! {
-            biased;
-            () = interrupt.pressed() => None,
-            snapshot = look => Some(snapshot),
-        };
-        let waiting_for = match snapshot.map(|snapshot| verifier.observe(&snapshot)) {
-            None => "interrupted while waiting".to_owned(),
-            Some(Verification::Done(message)) => {
-                outcome.verified = true;
-                outcome.message = message;
-                let _ = backup.journal(0, "verified", "");
-                report.conclude(Verdict::Fixed, Exit::Ok);
-                break Exit::Ok;
-            }
-            Some(Verification::Stuck(waiting_for)) => waiting_for,
-            Some(Verification::Pending { done, total, waiting_for }) => {
-                progress.position(done, total);
-                waiting_for
-            }
-        };
-        if interrupt.raised() || started.elapsed() >= patience {
-            let _ = backup.journal(0, "notVerified", &waiting_for);
-            outcome.message = if interrupt.raised() {
-                format!("interrupted; was still waiting for {waiting_for}")
-            } else {
-                format!("after {} still waiting for {waiting_for}", human(patience))
-            };
-            report.conclude(Verdict::Unverified, Exit::NotVerified);
-            break Exit::NotVerified;
-        }
-        progress.message(&waiting_for);
-        // Nobody sees the bar: a line now and then shows that it is alive.
-        if progress.hidden() && told.is_none_or(|last| last.elapsed() >= Duration::from_secs(10)) {
-            session.ui.note(&format!("waiting for {waiting_for}"));
-            told = Some(Instant::now());
-        }
-        tokio::select! {
-            () = interrupt.pressed() => {}
-            () = tokio::time::sleep(PAUSE) => {}
-        }
-    };
-    drop(progress);
-    report.result = Some(outcome);
-    Ok(end(session, report, exit))
 }
 
 /// Prints the closing report.

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::kube::ConnectionFlags;
 use crate::report::{FailOn, Output};
@@ -21,7 +22,7 @@ fn timestamp(text: &str) -> Result<Timestamp, String> {
 /// Everything that can be typed behind the plugin's name.
 #[derive(Debug, Parser)]
 #[command(disable_help_subcommand = true, subcommand_precedence_over_arg = true, max_term_width = 100)]
-pub(super) struct Cli<Q: Args> {
+pub(super) struct Cli<Q: Args, V: Subcommand> {
     #[command(flatten)]
     pub(super) connection: ConnectionFlags,
     #[command(flatten)]
@@ -30,7 +31,7 @@ pub(super) struct Cli<Q: Args> {
     #[arg(short, long, value_name = "FORMAT", hide = true)]
     pub(super) output: Option<Output>,
     #[command(subcommand)]
-    pub(super) verb: Option<Verb<Q>>,
+    pub(super) verb: Option<Verb<Q, V>>,
 }
 
 /// How the output looks.
@@ -56,11 +57,14 @@ pub(super) struct OutputFlag {
 }
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Verb<Q: Args> {
+pub(super) enum Verb<Q: Args, V: Subcommand> {
     /// Look and judge; changes nothing (what the bare command does)
     Check(CheckArgs<Q>),
     /// Diagnose, plan, ask, back up, apply and verify
     Fix(FixArgs<Q>),
+    /// The plugin's own verbs
+    #[command(flatten)]
+    Own(Own<V>),
     /// List backups, or put one back
     Undo(UndoArgs),
     /// Explain a finding's code; works offline
@@ -86,6 +90,50 @@ pub(super) struct SourceFlags {
     /// Judge a snapshot as of this time (RFC 3339) instead of the time it was taken
     #[arg(long, value_name = "TIME", requires = "from", value_parser = timestamp)]
     pub(super) as_of: Option<Timestamp>,
+}
+
+/// One of the plugin's own verbs, with the flags that each of them takes.
+#[derive(Debug)]
+pub(super) struct Own<V> {
+    pub(super) verb: V,
+    pub(super) source: SourceFlags,
+    pub(super) output: OutputFlag,
+}
+
+impl<V: Subcommand> Subcommand for Own<V> {
+    /// The plugin describes its verbs as if they stood alone; each gets our flags before it joins the others.
+    fn augment_subcommands(command: Command) -> Command {
+        let flags = OutputFlag::augment_args(SourceFlags::augment_args(Command::new("flags")));
+        // No order of their own: in the help they stand where this stands among the verbs.
+        V::augment_subcommands(Command::new("own").next_display_order(None))
+            .get_subcommands()
+            .map(|verb| verb.clone().args(flags.get_arguments().cloned()))
+            .fold(command, Command::subcommand)
+    }
+
+    fn augment_subcommands_for_update(command: Command) -> Command {
+        Self::augment_subcommands(command)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        V::has_subcommand(name)
+    }
+}
+
+impl<V: Subcommand> FromArgMatches for Own<V> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let (_, own) = matches.subcommand().ok_or_else(|| clap::Error::new(ErrorKind::MissingSubcommand))?;
+        Ok(Self {
+            source: SourceFlags::from_arg_matches(own)?,
+            output: OutputFlag::from_arg_matches(own)?,
+            verb: V::from_arg_matches(matches)?,
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 #[derive(Debug, Args)]

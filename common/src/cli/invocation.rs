@@ -84,7 +84,10 @@ pub(super) fn invocation(argv0: &OsStr, flags: &ConnectionFlags, question: Vec<S
     let mut given = self::connection(flags);
     // A namespace that the question has taken in is named by the question's own flag.
     if let Some(at) = given.iter().position(|word| word == "--namespace")
-        && given.get(at + 1).is_some_and(|namespace| question.contains(namespace))
+        && given.get(at + 1).is_some_and(|namespace| {
+            // A target of the same name is another thing.
+            question.windows(2).any(|pair| pair[0].starts_with("--") && pair[1] == *namespace)
+        })
     {
         given.drain(at..at + 2);
     }

@@ -10,6 +10,8 @@ mod invocation;
 mod rbac;
 mod save;
 mod session;
+#[cfg(test)]
+mod tests;
 mod undo;
 mod version;
 mod watch;
@@ -17,7 +19,7 @@ mod watch;
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ErrorKind};
 use clap::{CommandFactory as _, FromArgMatches as _};
 
 use crate::doctor::{About, Doctor};
@@ -61,40 +63,59 @@ fn run<D: Doctor>(doctor: &D, args: &[OsString]) -> Exit {
     }
 }
 
+/// The command line of a plugin.
+type CliOf<D> = Cli<<D as Doctor>::Question, <D as Doctor>::Verbs>;
+
 /// The command with the texts of this plugin and the name it was called by.
 fn command<D: Doctor>(about: &About, argv0: &OsStr) -> clap::Command {
     let words = invocation::words(argv0, std::env::var_os("PATH").as_deref()).join(" ");
-    Cli::<D::Question>::command()
+    CliOf::<D>::command()
         .name(about.name)
         .bin_name(words)
         .about(about.question)
         .version(about.version)
-        .after_help(after_help(about))
+        .after_help(after_help::<D>(about))
         .disable_version_flag(true)
 }
 
 /// What stands below the flags: the exit codes, and what the plugin adds.
-fn after_help(about: &About) -> String {
+fn after_help<D: Doctor>(about: &About) -> String {
     let codes: Vec<String> = Exit::ALL.iter().map(|exit| format!("  {:>3}  {}", exit.code(), exit.meaning())).collect();
     let own = if about.after_help.is_empty() { String::new() } else { format!("\n\n{}", about.after_help) };
+    let follows = if has_target::<D>() { "its target and flags" } else { "its flags" };
     format!(
-        "The bare command is check; its flags may follow directly.\n\nExit codes (0-6: a failed run changed nothing):\n{}{own}",
+        "The bare command is check; {follows} may follow directly.\n\nExit codes (0-6: a failed run changed nothing):\n{}{own}",
         codes.join("\n")
     )
 }
 
-fn parse<D: Doctor>(about: &About, argv0: &OsStr, args: &[OsString]) -> Result<Cli<D::Question>, clap::Error> {
+fn parse<D: Doctor>(about: &About, argv0: &OsStr, args: &[OsString]) -> Result<CliOf<D>, clap::Error> {
     let try_parse = |args: &[OsString]| {
         let mut command = command::<D>(about, argv0);
         let matches = command.try_get_matches_from_mut(args)?;
-        Cli::<D::Question>::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+        CliOf::<D>::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
     };
     match try_parse(args) {
-        // The bare command is `check`, so its flags may follow directly.
+        // The bare command is `check`, so its flags and its target may follow directly.
         Ok(Cli { verb: None, .. }) => try_parse(&with_check(args)),
         Err(error) if error.kind() == ErrorKind::UnknownArgument => try_parse(&with_check(args)).map_err(|_| error),
+        Err(error) if error.kind() == ErrorKind::InvalidSubcommand && may_be_target::<D>(&error) => {
+            try_parse(&with_check(args))
+        }
         other => other,
     }
+}
+
+/// Whether a word that is no verb may be what `check` is to look at: only if the plugin has targets, and never if it is
+/// nearly a verb. Who mistypes `fix` must not get a check instead; a target of such a name can be given to `check`.
+fn may_be_target<D: Doctor>(error: &clap::Error) -> bool {
+    has_target::<D>() && error.get(ContextKind::SuggestedSubcommand).is_none()
+}
+
+/// Whether the plugin's question has a positional argument.
+fn has_target<D: Doctor>() -> bool {
+    let question = <D::Question as clap::Args>::augment_args(clap::Command::new("question"));
+    question.get_positionals().next().is_some()
 }
 
 fn with_check(args: &[OsString]) -> Vec<OsString> {
@@ -135,7 +156,7 @@ fn wanted_output(args: &[OsString]) -> Output {
     }
 }
 
-fn dispatch<D: Doctor>(doctor: &D, argv0: &OsStr, cli: Cli<D::Question>) -> Exit {
+fn dispatch<D: Doctor>(doctor: &D, argv0: &OsStr, cli: CliOf<D>) -> Exit {
     let Cli { connection, look, output: before, verb } = cli;
     log_requests(look.verbose);
     let about = doctor.about();
@@ -143,6 +164,7 @@ fn dispatch<D: Doctor>(doctor: &D, argv0: &OsStr, cli: Cli<D::Question>) -> Exit
     let output = match &verb {
         Some(Verb::Check(args)) => chosen(&args.output),
         Some(Verb::Fix(args)) => chosen(&args.output),
+        Some(Verb::Own(args)) => chosen(&args.output),
         Some(Verb::Undo(args)) => chosen(&args.output),
         Some(Verb::Watch(args)) => chosen(&args.output),
         Some(Verb::Version(args)) => chosen(&args.output),
@@ -158,6 +180,7 @@ fn dispatch<D: Doctor>(doctor: &D, argv0: &OsStr, cli: Cli<D::Question>) -> Exit
         Some(Verb::Rbac(args)) => rbac::run(&session, &args),
         Some(Verb::Check(args)) => session.block_on(check::run(&session, args)),
         Some(Verb::Fix(args)) => session.block_on(fix::run(&session, args)),
+        Some(Verb::Own(args)) => session.block_on(check::answer(&session, args)),
         Some(Verb::Undo(args)) => session.block_on(undo::run(&session, args)),
         Some(Verb::Watch(args)) => session.block_on(watch::run(&session, args)),
         Some(Verb::Snapshot(args)) => session.block_on(save::run(&session, args)),

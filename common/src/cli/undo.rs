@@ -97,7 +97,7 @@ pub(super) async fn run<D: Doctor>(session: &Session<D>, args: UndoArgs) -> Resu
     if let Some(exit) = fix::conclude_partial(session, &mut report, &repair, &applied, interrupt.raised()) {
         return Ok(fix::end(session, &report, exit));
     }
-    backup::append(&saved, "undone", &repair.id)?;
+    backup::append(&saved, "undone", &repair.place.id)?;
     new_backup.journal(0, "verified", "")?;
     report.conclude(Verdict::Fixed, Exit::Ok);
     report.result = Some(Outcome {

@@ -21,6 +21,8 @@ pub mod flags;
 mod kubeconfig;
 mod no_proxy;
 pub mod path;
+#[cfg(test)]
+pub(crate) mod stub;
 
 pub use client::{Answer, Api, Timeouts, connect};
 pub use config::{ConfigError, ContextRef, Environment, Target, contexts, resolve};

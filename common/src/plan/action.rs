@@ -167,6 +167,44 @@ pub struct Action {
     pub leaves: Vec<String>,
 }
 
+impl Await {
+    /// Whether it has come true, judged from the object as it is now; `Err` says why it never will.
+    ///
+    /// # Errors
+    /// When the object that was to show it is gone or has been replaced.
+    pub fn came_true(&self, now: Option<&Value>) -> Result<bool, String> {
+        let theirs = now.filter(|object| {
+            self.object.uid.is_none() || object["metadata"]["uid"].as_str() == self.object.uid.as_deref()
+        });
+        let object = match (theirs, &self.until) {
+            (None, Until::Gone) => return Ok(true),
+            (Some(_), Until::Gone) => return Ok(false),
+            // Without a UID the object may still have to be made.
+            (None, _) if self.object.uid.is_none() => return Ok(false),
+            (None, _) if now.is_some() => return Err(format!("another {} has taken its name", self.object)),
+            (None, _) => return Err(format!("{} is gone", self.object)),
+            (Some(object), _) => object,
+        };
+        Ok(match &self.until {
+            Until::Condition { kind, status } => condition(object, kind).is_some_and(|found| found == status),
+            Until::Field { pointer, value } => object.pointer(pointer).unwrap_or(&Value::Null) == value,
+            Until::Present { pointer } => object.pointer(pointer).is_some_and(|value| !value.is_null()),
+            Until::Gone => false,
+        })
+    }
+}
+
+/// The status of a condition. The object's own list decides where it names the type: in v1beta2 of Cluster API a type may
+/// mean something else than under the same name in the list kept for v1beta1.
+fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a str> {
+    ["/status/conditions", "/status/deprecated/v1beta1/conditions"]
+        .iter()
+        .filter_map(|pointer| object.pointer(pointer)?.as_array())
+        .flatten()
+        .find(|condition| condition["type"] == kind)
+        .and_then(|condition| condition["status"].as_str())
+}
+
 impl Action {
     /// `delete`, `patch` or `create`.
     #[must_use]
@@ -306,6 +344,7 @@ pub(crate) mod tests_support {
 mod tests {
     use super::tests_support::delete_lease_plan;
     use super::*;
+    use crate::kinds::LEASES;
     use serde_json::json;
 
     #[test]
@@ -334,6 +373,76 @@ mod tests {
             change(&mut other);
             assert_ne!(other.digest(), base);
         }
+    }
+
+    #[test]
+    fn what_is_waited_for_is_part_of_the_plan_and_what_is_not_there_leaves_it_as_it_was() {
+        let base = delete_lease_plan();
+        let mut waits = base.clone();
+        waits.actions[0].wait = Some(wait(Until::Gone));
+        let mut longer = waits.clone();
+        longer.actions[0].wait.as_mut().expect("a wait").seconds += 1;
+        let mut whole = base.clone();
+        let dependent = |goes| Dependent { resource: LEASES, object: base.actions[0].object.clone(), goes };
+        whole.actions[0].dependents = vec![dependent(true)];
+        let mut kept = base.clone();
+        kept.actions[0].dependents = vec![dependent(false)];
+        let digests: std::collections::BTreeSet<String> =
+            [&base, &waits, &longer, &whole, &kept].iter().map(|plan| plan.digest()).collect();
+        assert_eq!(digests.len(), 5);
+        // Backups of earlier versions know neither; they read back as they were meant, and nothing new is written.
+        let text = serde_json::to_value(&whole).expect("JSON");
+        assert!(text["actions"][0].get("wait").is_none());
+        assert!(text["actions"][0]["dependents"][0].get("goes").is_none());
+        for plan in [whole, kept, waits] {
+            let text = serde_json::to_string(&plan).expect("JSON");
+            assert_eq!(serde_json::from_str::<Plan>(&text).expect("a plan"), plan);
+        }
+    }
+
+    fn wait(until: Until) -> Await {
+        let object = ObjectRef::of(&LEASES, &json!({"metadata": {"name": "l", "namespace": "n", "uid": "u1"}}));
+        Await { text: "x".into(), resource: LEASES, object, until, seconds: 1 }
+    }
+
+    #[test]
+    fn what_is_waited_for_is_read_off_the_object() {
+        let drained = || Until::Condition { kind: "Drained".into(), status: "True".into() };
+        let with = |status: Value| json!({"metadata": {"uid": "u1"}, "status": status});
+        let conditions =
+            |status: &str| json!([{"type": "Other", "status": "True"}, {"type": "Drained", "status": status}]);
+        let old = |status: &str| json!({"conditions": conditions(status)});
+        let mirrored =
+            |status: &str| json!({"conditions": [], "deprecated": {"v1beta1": {"conditions": conditions(status)}}});
+        let both =
+            json!({"conditions": conditions("False"), "deprecated": {"v1beta1": {"conditions": conditions("True")}}});
+        let field = |value: Value| Until::Field { pointer: "/status/phase".into(), value };
+        let present = || Until::Present { pointer: "/status/phase".into() };
+        let cases = [
+            (drained(), with(old("True")), true),
+            (drained(), with(old("False")), false),
+            (drained(), with(mirrored("True")), true),
+            (drained(), with(both), false),
+            (drained(), with(json!({})), false),
+            (field(json!("Gone")), with(json!({"phase": "Gone"})), true),
+            (field(json!("Gone")), with(json!({"phase": "Going"})), false),
+            (field(Value::Null), with(json!({})), true),
+            (present(), with(json!({"phase": ""})), true),
+            (present(), with(json!({"phase": null})), false),
+            (Until::Gone, with(json!({})), false),
+            (Until::Gone, json!({"metadata": {"uid": "u2"}}), true),
+        ];
+        for (until, object, expected) in cases {
+            assert_eq!(wait(until.clone()).came_true(Some(&object)), Ok(expected), "{until:?} {object}");
+        }
+        assert_eq!(wait(Until::Gone).came_true(None), Ok(true));
+        assert_eq!(wait(present()).came_true(None), Err("Lease n/l is gone".to_owned()));
+        let other = json!({"metadata": {"uid": "u2"}, "status": {"phase": "x"}});
+        assert_eq!(wait(present()).came_true(Some(&other)), Err("another Lease n/l has taken its name".to_owned()));
+        let mut to_come = wait(present());
+        to_come.object.uid = None;
+        assert_eq!(to_come.came_true(None), Ok(false));
+        assert_eq!(to_come.came_true(Some(&other)), Ok(true));
     }
 
     #[test]

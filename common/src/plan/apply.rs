@@ -4,15 +4,20 @@
 //! each read once more just before the write, each write with UID and resourceVersion as preconditions, no write ever
 //! repeated. The first surprise stops everything.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use super::backup::{Backup, BackupError};
 use super::consent::Confirmed;
-use super::{Action, Operation, Plan};
+use super::{Action, Await, Operation, Plan};
 use crate::kube::client::Api;
 use crate::kube::error::{ApiError, ApiErrorKind};
 use crate::kube::path::{resource_path, with_query};
+use crate::resource::ResourceType;
 use crate::snapshot::{Collector, Right};
+use crate::text::count;
+use crate::time::human;
 
 /// What was found out before asking.
 #[derive(Debug, Default)]
@@ -67,7 +72,7 @@ async fn object_path(collector: &Collector, action: &Action) -> Result<String, A
 
 async fn path_of(
     collector: &Collector,
-    resource: &crate::resource::ResourceType,
+    resource: &ResourceType,
     namespace: Option<&str>,
     name: Option<&str>,
 ) -> Result<String, ApiError> {
@@ -90,27 +95,40 @@ async fn read(api: &Api, path: &str) -> Result<Option<Value>, ApiError> {
 
 /// Checks everything that can be checked without changing anything.
 ///
+/// An action with a [`wait`](Action::wait) rests on a state that does not exist yet: the actions before it bring it about.
+/// Of it, UID, rights and what it waits for are checked here; its facts are not, they are compared just before the write
+/// as all facts are. The server tries it, too, but on the object of today, so a precondition that fails in the dry run (409,
+/// or the 422 of a `test` in the patch) says nothing about the write to come and is no hindrance. Every other answer
+/// (forbidden, refused by a webhook, malformed, no such object) holds then as well and is one.
+///
 /// # Errors
 /// The first hindrance.
 pub async fn preflight(collector: &Collector, plan: &Plan) -> Result<Preflight, Hindrance> {
     let api = collector.api();
     let mut found = Preflight::default();
+    let mut untried = 0;
     for action in &plan.actions {
         let path = object_path(collector, action).await?;
         let object = read(api, &path).await?;
-        if let Some(hindrance) = unlike_plan(action, object.as_ref()) {
+        if let Some(hindrance) = unlike_plan(&as_of_now(action), object.as_ref()) {
             return Err(hindrance);
         }
         allowed(api, &action.right()).await?;
-        write(collector, action, object.as_ref(), true).await.map_err(|error| match error.kind {
-            ApiErrorKind::Forbidden => Hindrance::Forbidden(action.right()),
-            _ => changed_meanwhile(action, &error).unwrap_or(Hindrance::DryRun(error)),
-        })?;
+        if let Some(wait) = &action.wait {
+            // Only whether it can be read: it need not be true or exist yet.
+            awaited(collector, wait).await?;
+        }
+        match write(collector, action, object.as_ref(), true).await {
+            Ok(_) => {}
+            Err(error) if action.wait.is_some() && error.is_precondition() => untried += 1,
+            Err(error) if error.kind == ApiErrorKind::Forbidden => return Err(Hindrance::Forbidden(action.right())),
+            Err(error) => return Err(changed_meanwhile(action, &error).unwrap_or(Hindrance::DryRun(error))),
+        }
         if let Some(object) = object {
             if let (Operation::Patch { .. }, Some(owner)) = (&action.operation, owner(&object)) {
                 found.temporary.push(format!("{} is managed by {owner}, which will revert this change", action.object));
             }
-            found.objects.push(with_type(&action.resource, object));
+            found.keep(&action.resource, object);
         }
         for dependent in &action.dependents {
             let path = path_of(
@@ -121,16 +139,44 @@ pub async fn preflight(collector: &Collector, plan: &Plan) -> Result<Preflight, 
             )
             .await?;
             if let Some(object) = read(api, &path).await? {
-                found.objects.push(with_type(&dependent.resource, object));
+                found.keep(&dependent.resource, object);
             }
         }
     }
     found.checked.push("permissions ok".to_owned());
-    found.checked.push("server dry run ok".to_owned());
+    found.checked.push(match untried {
+        0 => "server dry run ok".to_owned(),
+        _ => format!(
+            "server dry run ok, but for {} that can be tried only when what is waited for has come true",
+            count(untried, "change", "changes")
+        ),
+    });
     if found.temporary.is_empty() {
         found.checked.push("no Helm or GitOps owner reverts it".to_owned());
     }
     Ok(found)
+}
+
+impl Preflight {
+    /// Keeps an object for the backup; once, however many actions it belongs to.
+    fn keep(&mut self, resource: &ResourceType, object: Value) {
+        let uid = &object["metadata"]["uid"];
+        if uid.is_null() || !self.objects.iter().any(|kept| kept["metadata"]["uid"] == *uid) {
+            self.objects.push(with_type(resource, object));
+        }
+    }
+}
+
+/// An action with only the facts that must hold before the first write: none but the UID for one that waits.
+fn as_of_now(action: &Action) -> Action {
+    let facts = if action.wait.is_some() { Vec::new() } else { action.facts.clone() };
+    Action { facts, ..action.clone() }
+}
+
+/// Reads the object that shows what is waited for.
+async fn awaited(collector: &Collector, wait: &Await) -> Result<Option<Value>, ApiError> {
+    let path = path_of(collector, &wait.resource, wait.object.namespace.as_deref(), Some(&wait.object.name)).await?;
+    read(collector.api(), &path).await
 }
 
 /// Whether an object is not what the plan was made for.
@@ -161,7 +207,7 @@ fn changed_meanwhile(action: &Action, error: &ApiError) -> Option<Hindrance> {
 }
 
 /// An object of a list has no apiVersion and kind of its own; one that was read alone has.
-fn with_type(resource: &crate::resource::ResourceType, mut object: Value) -> Value {
+fn with_type(resource: &ResourceType, mut object: Value) -> Value {
     if let Some(map) = object.as_object_mut() {
         map.entry("kind").or_insert_with(|| json!(resource.kind));
     }
@@ -265,8 +311,8 @@ async fn write(
     }
 }
 
-/// Whether a write that was not answered has been made, judged from the object as it is now.
-fn was_applied(action: &Action, now: Option<&Value>) -> bool {
+/// Whether a write that was not answered has been made, judged from the object as it was just before and as it is now.
+fn was_applied(action: &Action, before: Option<&Value>, now: Option<&Value>) -> bool {
     let same = |object: &Value| object["metadata"]["uid"].as_str() == action.object.uid.as_deref();
     match (&action.operation, now) {
         (Operation::Delete { .. }, None) => true,
@@ -288,13 +334,16 @@ fn was_applied(action: &Action, now: Option<&Value>) -> bool {
                     }
                 })
         }
-        (Operation::Patch { .. }, None) => false,
+        // An object that is being deleted goes with its last finalizer: its end is what the patch was for.
+        (Operation::Patch { .. }, None) => {
+            before.is_some_and(|object| !object["metadata"]["deletionTimestamp"].is_null())
+        }
         (Operation::Create { .. }, now) => now.is_some(),
     }
 }
 
-/// Applies the plan that was agreed to. `stop` is asked before each write: Ctrl-C lets the call in flight finish, then
-/// nothing more is written.
+/// Applies the plan that was agreed to. `stop` is asked before each write and while something is waited for: Ctrl-C lets the
+/// call in flight finish, then nothing more is written. `tell` hears what is waited for, again with every look.
 ///
 /// # Errors
 /// Only when the journal cannot be written before the first write; everything later is in [`Applied`].
@@ -304,6 +353,7 @@ pub async fn apply(
     confirmed: Confirmed,
     backup: &mut Backup,
     stop: impl Fn() -> bool,
+    tell: impl Fn(&str),
 ) -> Result<Applied, BackupError> {
     let mut applied = Applied { done: 0, unknown: 0, stopped: None, log: Vec::new() };
     if confirmed.digest() != plan.digest() {
@@ -317,7 +367,10 @@ pub async fn apply(
             applied.stopped = Some("interrupted".to_owned());
             break;
         }
-        let step = one(collector, action, number, backup).await;
+        let step = match wait(collector, action, number, backup, &stop, &tell).await {
+            Ok(()) => one(collector, action, number, backup).await,
+            Err(why) => Step::Stopped(why),
+        };
         match step {
             Step::Done => {
                 applied.done += 1;
@@ -350,6 +403,48 @@ enum Step {
     Unknown(String),
 }
 
+/// Pause between two looks at what is waited for.
+const POLL: Duration = Duration::from_secs(1);
+
+/// Waits until an action may be taken; the error says why it may not.
+async fn wait(
+    collector: &Collector,
+    action: &Action,
+    number: usize,
+    backup: &mut Backup,
+    stop: &impl Fn() -> bool,
+    tell: &impl Fn(&str),
+) -> Result<(), String> {
+    let Some(wait) = &action.wait else { return Ok(()) };
+    backup.journal(number, "wait", &wait.text).map_err(|error| error.to_string())?;
+    let patience = Duration::from_secs(wait.seconds.into());
+    let started = Instant::now();
+    loop {
+        tell(&wait.text);
+        let unread = match awaited(collector, wait).await {
+            Ok(now) => match wait.came_true(now.as_ref()) {
+                Ok(true) if stop() => return Err("interrupted".to_owned()),
+                Ok(true) => return Ok(()),
+                Ok(false) => None,
+                Err(never) => return Err(format!("waited until {}: {never}", wait.text)),
+            },
+            // These do not get better by waiting; a server that is away for a moment may.
+            Err(error) if matches!(error.kind, ApiErrorKind::Forbidden | ApiErrorKind::Unauthorized) => {
+                return Err(format!("waited until {}: {error}", wait.text));
+            }
+            Err(error) => Some(error),
+        };
+        if stop() {
+            return Err(format!("interrupted while waiting until {}", wait.text));
+        }
+        if started.elapsed() >= patience {
+            let unread = unread.map(|error| format!(" ({error})")).unwrap_or_default();
+            return Err(format!("waited {} until {}; it did not come true{unread}", human(patience), wait.text));
+        }
+        tokio::time::sleep(POLL.min(patience.saturating_sub(started.elapsed()))).await;
+    }
+}
+
 /// Applies one action.
 async fn one(collector: &Collector, action: &Action, number: usize, backup: &mut Backup) -> Step {
     let path = match object_path(collector, action).await {
@@ -376,7 +471,7 @@ async fn one(collector: &Collector, action: &Action, number: usize, backup: &mut
     }
     // Never repeated blindly: look at what happened.
     match read(collector.api(), &path).await {
-        Ok(now) if was_applied(action, now.as_ref()) => Step::Done,
+        Ok(now) if was_applied(action, object.as_ref(), now.as_ref()) => Step::Done,
         Ok(_) => Step::Stopped(format!("{error}; the object is unchanged")),
         Err(second) => Step::Unknown(format!(
             "no answer to the {} of {} ({}), and it could not be looked at afterwards ({}): it may or may not have been made",
@@ -390,19 +485,29 @@ async fn one(collector: &Collector, action: &Action, number: usize, backup: &mut
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::{Arc, Mutex};
+
     use super::*;
+    use crate::kinds::LEASES;
+    use crate::kube::stub;
     use crate::plan::action::tests_support::delete_lease_plan;
+    use crate::plan::consent::{Consent, Given, ask};
+    use crate::plan::{Dependent, Fact, Until};
+    use crate::resource::ObjectRef;
+    use crate::ui::Ui;
 
     #[test]
     fn what_an_unanswered_delete_did_is_read_off_the_object() {
         let action = &delete_lease_plan().actions[0];
-        assert!(was_applied(action, None));
-        assert!(was_applied(action, Some(&json!({"metadata": {"uid": "u2"}}))));
+        assert!(was_applied(action, None, None));
+        assert!(was_applied(action, None, Some(&json!({"metadata": {"uid": "u2"}}))));
         assert!(was_applied(
             action,
+            None,
             Some(&json!({"metadata": {"uid": "u1", "deletionTimestamp": "2026-01-01T00:00:00Z"}}))
         ));
-        assert!(!was_applied(action, Some(&json!({"metadata": {"uid": "u1"}}))));
+        assert!(!was_applied(action, None, Some(&json!({"metadata": {"uid": "u1"}}))));
     }
 
     #[test]
@@ -416,10 +521,14 @@ mod tests {
             ],
         };
         let object = |finalizers: Value, x: Value| json!({"metadata": {"uid": "u1", "finalizers": finalizers}, "spec": {"x": x}});
-        assert!(was_applied(&action, Some(&object(json!(["b"]), json!(1)))));
-        assert!(!was_applied(&action, Some(&object(json!(["a", "b"]), json!(1)))));
-        assert!(!was_applied(&action, Some(&object(json!(["b"]), json!(null)))));
-        assert!(!was_applied(&action, None));
+        assert!(was_applied(&action, None, Some(&object(json!(["b"]), json!(1)))));
+        assert!(!was_applied(&action, None, Some(&object(json!(["a", "b"]), json!(1)))));
+        assert!(!was_applied(&action, None, Some(&object(json!(["b"]), json!(null)))));
+        assert!(!was_applied(&action, None, None));
+        // A deleted object goes with its last finalizer.
+        let deleted = json!({"metadata": {"uid": "u1", "deletionTimestamp": "2026-01-01T00:00:00Z"}});
+        assert!(was_applied(&action, Some(&deleted), None));
+        assert!(!was_applied(&action, Some(&object(json!(["a"]), json!(null))), None));
     }
 
     #[test]
@@ -446,5 +555,227 @@ mod tests {
             let found = owner(&object(labels, annotations)).unwrap_or_default();
             assert!(found.contains(words), "{found}");
         }
+    }
+
+    const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/n/leases/l";
+    const BOOT: &str = "/apis/coordination.k8s.io/v1/namespaces/n/leases/boot";
+
+    type Objects = Arc<Mutex<BTreeMap<String, Value>>>;
+
+    fn object(name: &str, uid: &str, holder: &str) -> Value {
+        json!({"kind": "Lease", "metadata": {"name": name, "namespace": "n", "uid": uid, "resourceVersion": "1"},
+               "spec": {"holderIdentity": holder}})
+    }
+
+    fn world() -> Objects {
+        let objects = [(LEASE, object("l", "u1", "a")), (BOOT, object("boot", "u2", ""))];
+        Arc::new(Mutex::new(objects.map(|(path, object)| (path.to_owned(), object)).into()))
+    }
+
+    /// A server with these objects; `meddle` may answer instead of it, or change them first.
+    fn collector(
+        objects: &Objects,
+        meddle: impl Fn(&stub::Asked, &mut BTreeMap<String, Value>) -> Option<stub::Answer> + Send + Sync + 'static,
+    ) -> Collector {
+        let objects = objects.clone();
+        Collector::new(stub::api(&stub::serve(move |asked| {
+            let mut objects = objects.lock().unwrap();
+            meddle(asked, &mut objects).unwrap_or_else(|| stub::keep(&mut objects, asked))
+        })))
+    }
+
+    fn untouched(_: &stub::Asked, _: &mut BTreeMap<String, Value>) -> Option<stub::Answer> {
+        None
+    }
+
+    /// Sets the holder to `b`, then, when another object shows `ready`, deletes the Lease if the holder is `b`.
+    fn plan_that_waits(seconds: u32) -> Plan {
+        let mut plan = delete_lease_plan();
+        let mut first = plan.actions[0].clone();
+        first.operation = Operation::Patch {
+            operations: vec![json!({"op": "replace", "path": "/spec/holderIdentity", "value": "b"})],
+        };
+        plan.actions[0].facts = vec![Fact { pointer: "/spec/holderIdentity".into(), value: json!("b") }];
+        plan.actions[0].wait = Some(Await {
+            text: "boot is ready".into(),
+            resource: LEASES,
+            object: ObjectRef::of(&LEASES, &object("boot", "u2", "")),
+            until: Until::Field { pointer: "/spec/holderIdentity".into(), value: json!("ready") },
+            seconds,
+        });
+        plan.actions.insert(0, first);
+        plan
+    }
+
+    fn consent(plan: &Plan) -> Confirmed {
+        let given = Given { yes: false, confirm: Some(plan.digest()) };
+        match ask(plan, "t", &given, &Ui::scripted(&[])) {
+            Consent::Confirmed(confirmed) => confirmed,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Applies, and hands back the journal's events too.
+    async fn run(collector: &Collector, plan: &Plan, stop: impl Fn() -> bool) -> (Applied, Vec<String>) {
+        let home = tempfile::tempdir().unwrap();
+        let mut backup = Backup::create(home.path(), plan, "20260822T095502Z-x", &[]).unwrap();
+        let applied = apply(collector, plan, consent(plan), &mut backup, stop, |_| ()).await.unwrap();
+        let journal = std::fs::read_to_string(backup.directory().join("journal.jsonl")).unwrap();
+        let entry = |line: &str| serde_json::from_str::<super::super::backup::Entry>(line).unwrap();
+        let events =
+            journal.lines().map(entry).map(|entry| format!("{} {} {}", entry.action, entry.event, entry.detail));
+        (applied, events.map(|event| event.trim_end().to_owned()).collect())
+    }
+
+    #[tokio::test]
+    async fn an_action_that_waits_is_taken_when_it_has_come_true() {
+        let objects = world();
+        let looks = Mutex::new(0);
+        let collector = collector(&objects, move |asked, objects| {
+            let mut looks = looks.lock().unwrap();
+            *looks += usize::from(asked.path == BOOT);
+            // The server is away for a moment, then it has come true.
+            if asked.path == BOOT && *looks == 2 {
+                return Some(stub::status(500, "InternalError", "etcd is away"));
+            }
+            if *looks == 4 {
+                objects.insert(BOOT.to_owned(), object("boot", "u2", "ready"));
+            }
+            None
+        });
+        let plan = plan_that_waits(60);
+        let preflight = preflight(&collector, &plan).await.expect("its facts are those of later");
+        assert_eq!(preflight.objects.len(), 1, "the same object is kept once");
+        assert!(preflight.checked.contains(&"server dry run ok".to_owned()), "{:?}", preflight.checked);
+        let (applied, events) = run(&collector, &plan, || false).await;
+        assert_eq!((applied.done, applied.stopped), (2, None));
+        assert!(!objects.lock().unwrap().contains_key(LEASE));
+        let digest = plan.digest();
+        assert_eq!(
+            events,
+            [
+                &format!("0 begin {digest}"),
+                "1 write patch",
+                "1 applied",
+                "2 wait boot is ready",
+                "2 write delete",
+                "2 applied"
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn what_does_not_come_true_stops_the_plan() {
+        let objects = world();
+        let (applied, events) = run(&collector(&objects, untouched), &plan_that_waits(1), || false).await;
+        assert_eq!(applied.stopped.as_deref(), Some("waited 1s until boot is ready; it did not come true"));
+        assert_eq!((applied.done, applied.unknown), (1, 0));
+        assert_eq!(events.last().unwrap(), "2 failed waited 1s until boot is ready; it did not come true");
+        assert!(objects.lock().unwrap().contains_key(LEASE));
+
+        // What can never come true is not waited for.
+        let objects = world();
+        objects.lock().unwrap().remove(BOOT);
+        let (applied, _) = run(&collector(&objects, untouched), &plan_that_waits(600), || false).await;
+        assert_eq!(applied.stopped.as_deref(), Some("waited until boot is ready: Lease n/boot is gone"));
+
+        // Nor is what may not be looked at.
+        let forbids =
+            |asked: &stub::Asked, _: &mut _| (asked.path == BOOT).then(|| stub::status(403, "Forbidden", "no"));
+        let (applied, _) = run(&collector(&world(), forbids), &plan_that_waits(600), || false).await;
+        assert!(applied.stopped.as_deref().unwrap_or_default().contains("no"), "{applied:?}");
+    }
+
+    #[tokio::test]
+    async fn ctrl_c_ends_the_waiting() {
+        let objects = world();
+        let stop = || objects.lock().unwrap()[LEASE]["spec"]["holderIdentity"] == "b";
+        let (applied, _) = run(&collector(&objects, untouched), &plan_that_waits(600), stop).await;
+        // It is pressed right after the first write: nothing is even looked at, or the waiting ends with the first look.
+        assert_eq!((applied.done, applied.stopped.is_some_and(|why| why.contains("interrupted"))), (1, true));
+        assert!(objects.lock().unwrap().contains_key(LEASE));
+    }
+
+    #[tokio::test]
+    async fn facts_of_an_action_that_waits_are_compared_just_before_its_write() {
+        let objects = world();
+        let meddles = |_: &stub::Asked, objects: &mut BTreeMap<String, Value>| {
+            if objects[LEASE]["spec"]["holderIdentity"] == "b" {
+                objects.insert(LEASE.to_owned(), object("l", "u1", "c"));
+                objects.insert(BOOT.to_owned(), object("boot", "u2", "ready"));
+            }
+            None
+        };
+        let (applied, _) = run(&collector(&objects, meddles), &plan_that_waits(60), || false).await;
+        assert_eq!(
+            applied.stopped.as_deref(),
+            Some("Lease n/l has changed since it was looked at: /spec/holderIdentity: b => c")
+        );
+    }
+
+    /// A patch of the Lease that the server can try only when the holder is `b`.
+    fn patch_for_later() -> Plan {
+        let mut plan = plan_that_waits(60);
+        plan.actions[1].operation = Operation::Patch {
+            operations: vec![
+                json!({"op": "test", "path": "/spec/holderIdentity", "value": "b"}),
+                json!({"op": "add", "path": "/spec/x", "value": 1}),
+            ],
+        };
+        plan
+    }
+
+    #[tokio::test]
+    async fn only_a_precondition_of_later_is_no_hindrance_to_a_dry_run() {
+        let plan = patch_for_later();
+        let checked = preflight(&collector(&world(), untouched), &plan).await.expect("no hindrance").checked;
+        assert!(
+            checked.iter().any(|line| line.contains("but for 1 change that can be tried only when")),
+            "{checked:?}"
+        );
+
+        // The same without a wait is one, since nothing stands between the preflight and the write.
+        let mut at_once = plan.clone();
+        at_once.actions[1].wait = None;
+        at_once.actions[1].facts.clear();
+        let hindrance = preflight(&collector(&world(), untouched), &at_once).await.unwrap_err();
+        assert!(matches!(hindrance, Hindrance::Changed { .. }), "{hindrance}");
+
+        // What is wrong with the write itself is wrong then, too.
+        let answers = [(403, "Forbidden"), (400, "BadRequest"), (500, "InternalError")];
+        for (code, reason) in answers {
+            let refuses = move |asked: &stub::Asked, _: &mut _| {
+                let second = asked.body.as_array().is_some_and(|operations| operations.len() == 4);
+                (asked.method == "PATCH" && second).then(|| stub::status(code, reason, "no"))
+            };
+            assert!(preflight(&collector(&world(), refuses), &plan).await.is_err(), "{code}");
+        }
+        // Another object under the name is another object, whatever is waited for.
+        let objects = world();
+        objects.lock().unwrap().insert(LEASE.to_owned(), object("l", "u9", "a"));
+        let mut only_second = plan.clone();
+        only_second.actions.remove(0);
+        assert!(preflight(&collector(&objects, untouched), &only_second).await.is_err());
+        // What is waited for must be readable, but need not exist.
+        let forbids =
+            |asked: &stub::Asked, _: &mut _| (asked.path == BOOT).then(|| stub::status(403, "Forbidden", "no"));
+        assert!(preflight(&collector(&world(), forbids), &plan).await.is_err());
+        let objects = world();
+        objects.lock().unwrap().remove(BOOT);
+        assert!(preflight(&collector(&objects, untouched), &plan).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn companions_are_saved_whether_they_go_or_not() {
+        let mut plan = delete_lease_plan();
+        let boot = ObjectRef::of(&LEASES, &object("boot", "u2", ""));
+        let gone = ObjectRef::new(&LEASES, Some("n"), "gone");
+        plan.actions[0].dependents = vec![
+            Dependent { resource: LEASES, object: boot, goes: false },
+            Dependent { resource: LEASES, object: gone, goes: true },
+        ];
+        let kept = preflight(&collector(&world(), untouched), &plan).await.unwrap().objects;
+        let names: Vec<_> = kept.iter().map(|object| object["metadata"]["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["l", "boot"]);
     }
 }

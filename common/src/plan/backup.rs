@@ -75,7 +75,7 @@ pub struct Entry {
     pub at: Timestamp,
     /// Number of the action, from 1; 0 for the run as a whole.
     pub action: usize,
-    /// What happened: `begin`, `write`, `applied`, `failed`, `skipped`, `unknown`, `verified`, `notVerified`, `undone`.
+    /// What happened: `begin`, `wait`, `write`, `applied`, `failed`, `unknown`, `verified`, `notVerified`, `stuck`, `undone`.
     pub event: String,
     /// Details; holds no secret.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -87,6 +87,31 @@ pub struct Entry {
 pub struct Backup {
     directory: PathBuf,
     journal: File,
+}
+
+/// Where the backup of a plan goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Where all backups are kept.
+    pub root: PathBuf,
+    /// The cluster's directory below it.
+    cluster: String,
+    /// The backup's id, its directory's name.
+    pub id: String,
+}
+
+impl Place {
+    /// The place of a plan that is made now.
+    #[must_use]
+    pub fn of(root: PathBuf, plan: &Plan, now: Timestamp) -> Self {
+        Self { root, cluster: directory_name(&plan.cluster_uid), id: id(plan, now) }
+    }
+
+    /// The directory, for people.
+    #[must_use]
+    pub fn directory(&self) -> String {
+        self.root.join(&self.cluster).join(&self.id).display().to_string()
+    }
 }
 
 /// The id of the backup of a plan: time and digest, sortable.

@@ -21,6 +21,14 @@ pub struct Undo {
 pub fn plan(saved: &Saved) -> Undo {
     let mut undo = Undo { plan: None, left: Vec::new() };
     let mut actions = Vec::new();
+    // Deleted objects come back as they were before the first action; what was patched on them comes back with them.
+    let deleted: Vec<&ObjectRef> = saved
+        .applied()
+        .iter()
+        .filter_map(|number| saved.plan.actions.get(number - 1))
+        .filter(|action| matches!(action.operation, Operation::Delete { .. }))
+        .map(|action| &action.object)
+        .collect();
     for number in saved.applied().into_iter().rev() {
         let Some(action) = saved.plan.actions.get(number - 1) else { continue };
         let before =
@@ -30,6 +38,7 @@ pub fn plan(saved: &Saved) -> Undo {
                 Some(owner) => undo.left.push(format!("{}: {owner} has replaced it", action.object)),
                 None => actions.push(recreate(action, before)),
             },
+            (Operation::Patch { .. }, Some(_)) if deleted.contains(&&action.object) => {}
             (Operation::Patch { operations }, Some(before)) => actions.push(put_back(action, operations, before)),
             (Operation::Create { .. }, _) => undo.left.push(format!("{}: was made, and stays", action.object)),
             (_, None) => undo.left.push(format!("{}: is not in the backup", action.object)),
@@ -171,6 +180,18 @@ mod tests {
         owned["metadata"]["ownerReferences"] = json!([{"kind": "ReplicaSet", "name": "r", "controller": true}]);
         let undo = plan(&saved(delete_lease_plan(), vec![owned], &[(1, "applied")]));
         assert_eq!((undo.plan, undo.left.len()), (None, 1));
+    }
+
+    #[test]
+    fn what_was_patched_on_a_deleted_object_comes_back_with_it() {
+        let mut both = delete_lease_plan();
+        let mut patch = both.actions[0].clone();
+        patch.operation =
+            Operation::Patch { operations: vec![json!({"op": "remove", "path": "/metadata/finalizers/0"})] };
+        both.actions.push(patch);
+        let undo = plan(&saved(both, vec![lease()], &[(1, "applied"), (2, "applied")]));
+        let verbs: Vec<&str> = undo.plan.iter().flat_map(|plan| &plan.actions).map(Action::verb).collect();
+        assert_eq!((verbs, undo.left), (vec!["create"], vec![]));
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! What a run has to say, as one value: text, wide, JSON, YAML and names are all renderings of it, so that they cannot
 //! disagree, the exit code included.
 
+mod inventory;
 mod text;
 
 use serde::Serialize;
 
 use crate::doctor::About;
 use crate::exit::Exit;
-use crate::finding::{Diagnosis, Evidence, Finding, NotJudged, Passed, Severity};
+use crate::finding::{Diagnosis, Evidence, Finding, Inventory, NotJudged, Passed, Severity};
 use crate::plan::Plan;
 use crate::resource::ObjectRef;
 use crate::snapshot::{Right, Snapshot};
@@ -109,6 +110,9 @@ pub struct Report {
     pub changed: bool,
     /// How many of each.
     pub summary: Summary,
+    /// The objects that were looked at.
+    #[serde(rename = "items", skip_serializing_if = "Option::is_none", serialize_with = "inventory::items")]
+    pub inventory: Option<Inventory>,
     /// Checks that found nothing wrong.
     pub checks: Vec<Passed>,
     /// What is wrong, causes first.
@@ -130,6 +134,10 @@ pub struct Report {
     /// text does not repeat them.
     #[serde(skip)]
     pub shown: bool,
+    /// Whether the inventory is the answer to a question of the plugin's own, so that its objects are what `-o name`
+    /// prints when there is nothing to find fault with.
+    #[serde(skip)]
+    pub answers: bool,
 }
 
 /// See [`Report::tool`].
@@ -286,9 +294,12 @@ pub struct Outcome {
     /// Directory of the backup.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backup: Option<String>,
-    /// The command that puts things back.
+    /// The command that puts back what was done last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undo: Option<Vec<String>>,
+    /// Where things stand still although what was done has taken effect: going on needs another decision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stuck: Option<String>,
 }
 
 /// See [`Report::error`].
@@ -371,6 +382,7 @@ impl Report {
                 via_rancher_proxy: snapshot.origin.rancher_proxy.is_some(),
                 clock_skew_seconds: snapshot.origin.clock_skew_seconds,
             }),
+            inventory: diagnosis.inventory.clone(),
             checks: diagnosis.passed.clone(),
             findings: diagnosis.findings.iter().map(|finding| FindingReport::of(finding, invocation)).collect(),
             not_judged: diagnosis.not_judged.clone(),
@@ -405,6 +417,7 @@ impl Report {
             exit_code: Exit::CouldNotRun.code(),
             changed: false,
             summary: Summary::default(),
+            inventory: None,
             checks: Vec::new(),
             findings: Vec::new(),
             not_judged: Vec::new(),
@@ -413,6 +426,7 @@ impl Report {
             result: None,
             error: None,
             shown: false,
+            answers: false,
         }
     }
 
@@ -459,16 +473,27 @@ impl Report {
             Output::Yaml => crate::yaml::write(self).unwrap_or_else(|_| "{}\n".to_owned()),
             Output::Name => {
                 let mut names: Vec<String> = self
-                    .findings
-                    .iter()
-                    .filter(|finding| finding.severity > Severity::Info)
-                    .map(|finding| escape(&finding.subject.kubectl_name()).into_owned())
+                    .objects()
+                    .into_iter()
+                    // `*` stands for a list of objects: no command takes it as a name.
+                    .filter(|object| object.name != "*")
+                    .map(|object| escape(&object.kubectl_name()).into_owned())
                     .collect();
                 let mut seen = std::collections::BTreeSet::new();
                 names.retain(|name| seen.insert(name.clone()));
                 names.iter().map(|name| format!("{name}\n")).collect()
             }
         }
+    }
+
+    /// What `-o name` is about: the objects with findings, or, for an answer without any, those it consists of.
+    fn objects(&self) -> Vec<&ObjectRef> {
+        let found = self.findings.iter().filter(|finding| finding.severity > Severity::Info);
+        let found: Vec<&ObjectRef> = found.map(|finding| &finding.subject).collect();
+        if !found.is_empty() || !self.answers {
+            return found;
+        }
+        self.inventory.iter().flat_map(|inventory| &inventory.rows).map(|row| &row.object).collect()
     }
 }
 
@@ -518,8 +543,8 @@ pub fn plan_text(plan: &PlanReport, target: &str, styles: &crate::ui::Styles, wi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::Rule;
     use crate::finding::shared::CANNOT_READ;
+    use crate::finding::{Column, Row, Rule};
     use crate::kinds::{LEASES, PODS};
     use crate::snapshot::{Content, Failure, Form, Origin, Place, Reading, Want};
     use crate::ui::Styles;
@@ -614,6 +639,15 @@ mod tests {
         diagnosis.pass("replicas", "3 ready");
         diagnosis.skip("clusters", "waits for lease");
         diagnosis.rancher_version = Some("v2.13.2".into());
+        diagnosis.inventory = Some(Inventory {
+            columns: vec![Column { name: "NODE REF", wide: true }],
+            rows: vec![Row {
+                object: ObjectRef::new(&PODS, None, "a"),
+                severity: Some(Severity::Warning),
+                cells: vec!["x".into()],
+                below: vec!["`- b".into()],
+            }],
+        });
         let mut full = report(&diagnosis, FailOn::Error);
         validate(&full);
         let plan = crate::plan::tests_support::delete_lease_plan();
@@ -627,6 +661,7 @@ mod tests {
         full.result = Some(Outcome {
             next: vec!["x".into()],
             undo: Some(vec!["x".into()]),
+            stuck: Some("x".into()),
             backup: Some("/x".into()),
             ..Outcome::default()
         });
@@ -663,5 +698,46 @@ mod tests {
             Diagnosis { findings: vec![finding(Severity::Error), finding(Severity::Error)], ..Diagnosis::default() };
         let text = report(&diagnosis, FailOn::Error).render(Output::Name, &Styles::default(), 100);
         assert_eq!(text, "lease.coordination.k8s.io/cattle-controllers\n");
+
+        let mut unread = finding(Severity::Unknown);
+        unread.subject.name = "*".to_owned();
+        let diagnosis = Diagnosis { findings: vec![unread], ..Diagnosis::default() };
+        assert_eq!(report(&diagnosis, FailOn::Error).render(Output::Name, &Styles::default(), 100), "");
+    }
+
+    #[test]
+    fn an_answer_without_findings_names_its_objects() {
+        let row = |name| Row {
+            object: ObjectRef::new(&PODS, None, name),
+            severity: None,
+            cells: vec![name.to_owned()],
+            below: Vec::new(),
+        };
+        let columns = vec![Column { name: "POD", wide: false }];
+        let inventory = Some(Inventory { columns, rows: vec![row("a"), row("b")] });
+        let names = |findings, answers| {
+            let diagnosis = Diagnosis { findings, inventory: inventory.clone(), ..Diagnosis::default() };
+            let mut report = report(&diagnosis, FailOn::Error);
+            report.answers = answers;
+            report.render(Output::Name, &Styles::default(), 100)
+        };
+        assert_eq!(names(vec![], true), "pod/a\npod/b\n");
+        assert_eq!(names(vec![], false), "");
+        assert_eq!(names(vec![finding(Severity::Info)], true), "pod/a\npod/b\n");
+        assert_eq!(names(vec![finding(Severity::Error)], true), "lease.coordination.k8s.io/cattle-controllers\n");
+    }
+
+    #[test]
+    fn the_inventory_stands_between_header_and_checks() {
+        let object = ObjectRef::new(&PODS, None, "a");
+        let row = Row { object, severity: None, cells: vec!["a".into()], below: vec!["`- b".into()] };
+        let inventory = Inventory { columns: vec![Column { name: "POD", wide: false }], rows: vec![row] };
+        let mut diagnosis = Diagnosis { inventory: Some(inventory), ..Diagnosis::default() };
+        diagnosis.pass("replicas", "3 ready");
+        let text = report(&diagnosis, FailOn::Error).render(Output::Table, &Styles::default(), 100);
+        assert!(text.contains("6443\n\nPOD\na\n  `- b\n\n[OK]       replicas"), "{text}");
+        diagnosis.inventory = Some(Inventory::default());
+        let text = report(&diagnosis, FailOn::Error).render(Output::Table, &Styles::default(), 100);
+        assert!(text.contains("6443\n\n[OK]       replicas"), "{text}");
     }
 }

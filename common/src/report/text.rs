@@ -3,6 +3,7 @@
 //! Marks are ASCII and colors only add. Every string that may come from a cluster passes [`escape`].
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use owo_colors::Style;
 
@@ -10,7 +11,7 @@ use super::{FindingReport, PlanReport, Report, Verdict};
 use crate::exit::Exit;
 use crate::finding::{Evidence, Severity};
 use crate::text::{count, escape, shell_line};
-use crate::time::rfc3339;
+use crate::time::{human, rfc3339};
 use crate::ui::Styles;
 
 /// Column at which messages start: mark, code and check stand before it.
@@ -41,6 +42,10 @@ pub(super) fn report(report: &Report, styles: &Styles, width: usize, wide: bool)
 pub(super) fn body(report: &Report, styles: &Styles, width: usize, wide: bool) -> String {
     let mut out = Page { text: String::new(), styles, width };
     out.header(report);
+    if let Some(inventory) = report.inventory.as_ref().filter(|inventory| !inventory.rows.is_empty()) {
+        out.text.push_str(&super::inventory::table(inventory, styles, wide));
+        out.text.push('\n');
+    }
     for passed in &report.checks {
         out.line(styles.good, "[OK]", "", &passed.check, &passed.message);
         if wide {
@@ -217,6 +222,9 @@ impl Page<'_> {
             Verdict::NothingToDo => "NOTHING TO DO".to_owned(),
             Verdict::DryRun => "DRY RUN, nothing was changed".to_owned(),
             Verdict::Refused => "REFUSED, nothing was changed".to_owned(),
+            Verdict::Unverified if report.result.as_ref().is_some_and(|result| result.stuck.is_some()) => {
+                "APPLIED, but it STANDS STILL".to_owned()
+            }
             Verdict::Unverified => "APPLIED but NOT VERIFIED in time".to_owned(),
             Verdict::Partial => "PARTLY APPLIED, then stopped".to_owned(),
             Verdict::Error => "ERROR".to_owned(),
@@ -258,16 +266,23 @@ pub(super) fn plan(plan: &PlanReport, target: &str, styles: &Styles, width: usiz
             action.reversibility.text()
         );
         out.row(12, "why", &action.why);
+        if let Some(wait) = &action.wait {
+            let patience = human(Duration::from_secs(wait.seconds.into()));
+            out.row(12, "wait", &format!("until {}, at most {patience}", wait.text));
+        }
         for change in &action.changes {
             out.row(12, "change", &format!("{}: {} => {}", change.field, change.before, change.after));
         }
         if !action.facts.is_empty() {
             let fields: Vec<String> =
                 action.facts.iter().map(|fact| fact.pointer.trim_start_matches('/').replace('/', ".")).collect();
-            out.row(12, "only if", &format!("same object, and unchanged until the write: {}", fields.join(", ")));
+            // What is waited for changes the object: its facts are about the state in which it is then.
+            let when = if action.wait.is_some() { "then" } else { "unchanged until the write" };
+            out.row(12, "only if", &format!("same object, and {when}: {}", fields.join(", ")));
         }
         for dependent in &action.dependents {
-            out.row(12, "goes too", &dependent.object.to_string());
+            let label = if dependent.goes { "goes too" } else { "backed up" };
+            out.row(12, label, &dependent.object.to_string());
         }
         for leaves in &action.leaves {
             out.row(12, "note", leaves);

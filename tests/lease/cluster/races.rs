@@ -122,7 +122,7 @@ fn race(plane: &ControlPlane, proxy: &FaultProxy, home: &std::path::Path, name: 
                 };
                 let id = backup::id(&plan, collector.now());
                 let mut backup = Backup::create(&home.join(name), &plan, &id, &checked.objects).unwrap();
-                apply(&collector, &plan, confirmed, &mut backup, || false).await.unwrap()
+                apply(&collector, &plan, confirmed, &mut backup, || false, |_| ()).await.unwrap()
             })
         });
         gate.wait(Duration::from_secs(60));
