@@ -4,6 +4,8 @@ mod check;
 mod completion;
 mod explain;
 mod fix;
+#[cfg(test)]
+mod fix_tests;
 mod flags;
 mod interrupt;
 mod invocation;

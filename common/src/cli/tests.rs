@@ -6,17 +6,18 @@ use clap::error::ErrorKind;
 
 use super::flags::Verb;
 use super::{CliOf, parse};
-use crate::doctor::{About, Doctor, NoVerbs, Prescription, Verification, Verifier};
+use crate::doctor::{About, Candidates, Doctor, NoVerbs, Prescription, Verification, Verifier};
 use crate::finding::Diagnosis;
+use crate::kinds::NAMESPACES;
 use crate::plan::Plan;
-use crate::snapshot::{Need, Right, Snapshot};
+use crate::snapshot::{Content, Form, Need, Right, Snapshot, Want};
 
 /// A plugin that asks about a target and has the verb `whois`.
 #[derive(Clone, Debug)]
-struct Toy;
+pub(super) struct Toy;
 
 #[derive(Clone, Debug, Default, PartialEq, clap::Args)]
-struct Target {
+pub(super) struct Target {
     /// What to look at
     target: Option<String>,
     /// How deep
@@ -25,7 +26,7 @@ struct Target {
 }
 
 #[derive(Clone, Debug, clap::Subcommand)]
-enum Own {
+pub(super) enum Own {
     /// Say what goes by a name
     Whois {
         /// The name
@@ -82,15 +83,28 @@ impl Doctor for Toy {
         Target { target: Some(target.clone()), deep: true }
     }
 
+    fn candidates(&self) -> Option<Candidates> {
+        let want = Want::List { resource: NAMESPACES, namespace: None, selector: None, form: Form::Metadata };
+        let names = |snapshot: &Snapshot| {
+            let all = snapshot.readings.iter().flat_map(|reading| match &reading.content {
+                Content::Objects(objects) => objects.clone(),
+                _ => Vec::new(),
+            });
+            all.map(|object| (object["metadata"]["name"].as_str().unwrap().to_owned(), "a cluster".to_owned()))
+                .collect()
+        };
+        Some(Candidates { needs: vec![Need::optional(want, "names")], names })
+    }
+
     mute!();
 }
 
 /// A plugin without a target and without verbs.
 #[derive(Clone, Debug)]
-struct Plain;
+pub(super) struct Plain;
 
 #[derive(Clone, Debug, clap::Args)]
-struct Nothing {}
+pub(super) struct Nothing {}
 
 impl Doctor for Plain {
     type Question = Nothing;
