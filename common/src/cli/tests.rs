@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use clap::error::ErrorKind;
 
 use super::flags::Verb;
-use super::{CliOf, parse};
+use super::{CliOf, command, one_slip, parse};
 use crate::doctor::{About, Candidates, Doctor, NoVerbs, Prescription, Verification, Verifier};
 use crate::finding::Diagnosis;
 use crate::kinds::NAMESPACES;
@@ -172,7 +172,12 @@ fn every_verb_with_a_question_takes_the_target() {
 fn a_mistyped_verb_is_no_target() {
     let typo = error(&Toy, "chek");
     assert_eq!(typo.kind(), ErrorKind::InvalidSubcommand);
-    assert!(typo.to_string().contains("'check'"), "{typo}");
+    for words in ["tip: a similar subcommand exists: 'check'", "tip: if that is what to look at: check chek"] {
+        assert!(typo.to_string().contains(words), "{typo}");
+    }
+    for target in ["local", "prod", "rancher", "c-m-x7k2p", "checks/custom-1", "test"] {
+        assert_eq!(checked(target).target.as_deref(), Some(target));
+    }
     // What is wrong behind a target is told, not that the target is no verb.
     let flag = error(&Toy, "prod --nonsense").to_string();
     assert!(flag.contains("--nonsense"), "{flag}");
@@ -195,6 +200,22 @@ fn own_verbs_are_checks_with_another_question() {
     assert!(parsed(&Toy, "whois worker-1 -o name").is_ok());
     assert_eq!(error(&Toy, "whois").kind(), ErrorKind::MissingRequiredArgument);
     assert_eq!(error(&Plain, "whois x").kind(), ErrorKind::InvalidSubcommand);
+}
+
+#[test]
+fn one_slip_of_the_fingers() {
+    for typo in ["fi", "fixx", "fox", "fxi", "ix", "ffix", "ifix"] {
+        assert!(one_slip("fix", typo) && one_slip(typo, "fix"), "{typo}");
+    }
+    for other in ["fix", "f", "fixes", "xif", "prod", ""] {
+        assert!(!one_slip("fix", other) && !one_slip(other, "fix"), "{other}");
+    }
+}
+
+#[test]
+fn nothing_collides() {
+    command::<Toy>(&Toy.about(), OsStr::new("toy")).debug_assert();
+    command::<Plain>(&Plain.about(), OsStr::new("toy")).debug_assert();
 }
 
 #[test]
