@@ -365,12 +365,35 @@ async fn half_a_later_round_is_a_partial_apply() {
 }
 
 #[tokio::test]
+async fn a_write_of_a_later_round_that_is_not_answered_names_its_own_backup() {
+    let world = World::with(|asked, objects| {
+        let deleted = objects.contains_key("deleted");
+        if asked.method == "DELETE" && !asked.dry_run {
+            objects.insert("deleted".to_owned(), json!(true));
+            return Some(None);
+        }
+        // Nor can it be looked at what came of it.
+        deleted.then(|| stub::status(401, "Unauthorized", "who are you"))
+    });
+    let (report, exit) = world.fix(Second::Delete(Reversibility::Reversible), &["--yes"], &[]).await.unwrap();
+    assert_eq!((exit, report.verdict, report.changed), (Exit::Partial, Verdict::Partial, true));
+    let (outcome, saved) = (report.result.unwrap(), world.backups());
+    assert_eq!((outcome.applied, outcome.of, outcome.undo), (1, 2, None));
+    assert_eq!(outcome.backup.unwrap(), saved[0].directory.display().to_string());
+    assert_eq!(outcome.next.last().unwrap(), &format!("  toy undo {} --context c", saved[1].id));
+}
+
+#[tokio::test]
 async fn rounds_come_to_an_end() {
     let world = World::new();
     let (report, exit) = world.fix(Second::Another, &["--yes"], &[]).await.unwrap();
     assert_eq!((exit, report.verdict), (Exit::NotVerified, Verdict::Unverified));
     let outcome = report.result.unwrap();
-    assert_eq!((outcome.applied, world.backups().len()), (8, 8));
+    let saved = world.backups();
+    assert_eq!((outcome.applied, outcome.of, saved.len()), (8, 8, 8));
+    assert_eq!(outcome.undo.unwrap()[2], saved[0].id);
+    let earlier: Vec<String> = saved[1..].iter().map(|saved| format!("  toy undo {} --context c", saved.id)).collect();
+    assert_eq!(outcome.next[1..], earlier);
     assert!(outcome.message.starts_with("after 8 rounds: bbbbbbbb holds on"), "{}", outcome.message);
 }
 
