@@ -5,6 +5,7 @@
 //! pkg/cmd/plugin/plugin_completion.go). The helper is a script of two lines that calls this program with a hidden verb.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use clap::{Args as _, FromArgMatches as _};
@@ -65,31 +66,44 @@ pub(super) fn print<D: Doctor>(session: &Session<D>, shell: CompletionFor) -> Re
 
 /// Answers kubectl. Whatever goes wrong, nothing is printed that would end up in the user's prompt.
 pub(super) fn complete<D: Doctor>(doctor: &D, argv0: &OsStr, typed: &[OsString]) -> Exit {
+    let ui = Ui::new(ColorChoice::Never, true, true);
+    ui.out(&answer(doctor, argv0, typed));
+    Exit::Ok
+}
+
+fn answer<D: Doctor>(doctor: &D, argv0: &OsStr, typed: &[OsString]) -> String {
     let about = doctor.about();
     let flags = connection_flags(typed);
     let mut command = with_candidates(super::command::<D>(&about, argv0), about, &flags, doctor.candidates());
     let mut words = vec![OsString::from(about.name)];
     words.extend(typed.iter().cloned());
-    let index = words.len() - 1;
-    let ui = Ui::new(ColorChoice::Never, true, true);
-    let candidates = clap_complete::engine::complete(&mut command, words, index.max(1), None).unwrap_or_default();
+    let mut found = candidates(&mut command, &words);
+    // A word that begins no verb may begin a target of the bare command, which is check.
+    if found.is_empty() && super::has_target::<D>() {
+        found = candidates(&mut command, &super::with_check(&words));
+    }
     // As kubectl does, flags are offered only to who has begun one.
     let flag_begun = typed.last().is_some_and(|word| word.to_string_lossy().starts_with('-'));
-    for candidate in candidates.iter().filter(|candidate| !candidate.is_hide_set()) {
+    let mut out = String::new();
+    for candidate in found {
         let value = candidate.get_value().to_string_lossy();
         if value.starts_with('-') && !flag_begun {
             continue;
         }
         let help = candidate.get_help().map(ToString::to_string).unwrap_or_default();
         let help = help.lines().next().unwrap_or_default();
-        ui.out(&if help.is_empty() {
-            format!("{}\n", escape(&value))
-        } else {
-            format!("{}\t{}\n", escape(&value), escape(help))
-        });
+        let tab = if help.is_empty() { "" } else { "\t" };
+        let _ = writeln!(out, "{}{tab}{}", escape(&value), escape(help));
     }
-    ui.out(&format!("{NO_FILES}\n"));
-    Exit::Ok
+    out + NO_FILES + "\n"
+}
+
+/// What may stand in the place of the last word.
+fn candidates(command: &mut clap::Command, words: &[OsString]) -> Vec<CompletionCandidate> {
+    let last = words.len().saturating_sub(1).max(1);
+    let mut found = clap_complete::engine::complete(command, words.to_vec(), last, None).unwrap_or_default();
+    found.retain(|candidate| !candidate.is_hide_set());
+    found
 }
 
 /// The connection flags among half a command line.
@@ -210,4 +224,60 @@ fn live(flags: &ConnectionFlags, candidates: &Candidates) -> Vec<CompletionCandi
         .into_iter()
         .map(|(name, help)| CompletionCandidate::new(name).help((!help.is_empty()).then(|| help.into())))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Plain, Toy};
+    use super::*;
+    use crate::kube::stub;
+    use serde_json::json;
+
+    /// What kubectl is told for a line whose last word is being typed.
+    fn completed<D: Doctor>(doctor: &D, line: &str) -> Vec<String> {
+        let typed: Vec<OsString> = line.split(' ').map(Into::into).collect();
+        answer(doctor, OsStr::new("toy"), &typed).lines().map(str::to_owned).collect()
+    }
+
+    fn server() -> String {
+        stub::serve(|asked| match asked.path.as_str() {
+            "/api/v1/namespaces" => {
+                let named = |name: &str| json!({"metadata": {"name": name, "uid": name}});
+                Some((
+                    200,
+                    json!({"kind": "List", "metadata": {}, "items": [named("prod"), named("pro\u{1b}x"), named("test")]}),
+                ))
+            }
+            _ => stub::status(404, "NotFound", "no"),
+        })
+    }
+
+    #[test]
+    fn targets_are_completed_with_live_names_wherever_they_may_stand() {
+        let (url, empty) = (server(), tempfile::NamedTempFile::new().expect("a file"));
+        let to = format!("--kubeconfig {} -s {url}", empty.path().display());
+        let all = ["prod\ta cluster", "pro\\x1bx\ta cluster", "test\ta cluster", ":4"];
+        for verb in ["check", "fix", "watch", "snapshot", "rbac", "whois"] {
+            assert_eq!(completed(&Toy, &format!("{to} {verb} ")), all, "{verb}");
+            assert_eq!(completed(&Toy, &format!("{verb} {to} te")), ["test\ta cluster", ":4"], "{verb}");
+        }
+        // The bare command is check; a verb comes first.
+        assert_eq!(completed(&Toy, &format!("{to} te")), ["test\ta cluster", ":4"]);
+        assert_eq!(completed(&Toy, "who"), ["whois\tSay what goes by a name", ":4"]);
+        assert_eq!(completed(&Plain, &format!("{to} te")), [":4"]);
+        assert_eq!(completed(&Plain, &format!("{to} check ")), [":4"]);
+        assert_eq!(completed(&Plain, &format!("{to} -n te")), ["test", ":4"]);
+    }
+
+    #[test]
+    fn a_server_that_does_not_answer_in_time_completes_nothing() {
+        let url = stub::serve(|_| {
+            std::thread::sleep(LIVE_NAMES * 4);
+            None
+        });
+        let empty = tempfile::NamedTempFile::new().expect("a file");
+        let started = std::time::Instant::now();
+        assert_eq!(completed(&Toy, &format!("--kubeconfig {} -s {url} check ", empty.path().display())), [":4"]);
+        assert!(started.elapsed() < LIVE_NAMES * 3);
+    }
 }

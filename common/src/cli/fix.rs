@@ -131,9 +131,11 @@ impl Course {
                 Exit::NotVerified
             }
         };
-        // Newest first: each backup holds what was there before its round, and no earlier one.
+        // Newest first: each backup holds what was there before its round. A round that may have written something names
+        // its own backup, even if no write is known to have been made.
         let mut backups = self.past.iter().rev().map(|past| &past.backup);
         if outcome.undo.is_none()
+            && exit != Exit::Partial
             && let Some(newest) = backups.next()
         {
             outcome.undo = Some(undo_command(session, &newest.id));

@@ -32,6 +32,12 @@ impl Interrupt {
         interrupt
     }
 
+    /// One that a test raises.
+    #[cfg(test)]
+    pub(super) fn of(raised: Arc<AtomicBool>) -> Self {
+        Self { raised, notify: Arc::new(Notify::new()) }
+    }
+
     /// Whether it was pressed.
     pub(super) fn raised(&self) -> bool {
         self.raised.load(Ordering::SeqCst)

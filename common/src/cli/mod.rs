@@ -4,6 +4,8 @@ mod check;
 mod completion;
 mod explain;
 mod fix;
+#[cfg(test)]
+mod fix_tests;
 mod flags;
 mod interrupt;
 mod invocation;
@@ -19,7 +21,7 @@ mod watch;
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ErrorKind};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, FromArgMatches as _};
 
 use crate::doctor::{About, Doctor};
@@ -99,17 +101,48 @@ fn parse<D: Doctor>(about: &About, argv0: &OsStr, args: &[OsString]) -> Result<C
         // The bare command is `check`, so its flags and its target may follow directly.
         Ok(Cli { verb: None, .. }) => try_parse(&with_check(args)),
         Err(error) if error.kind() == ErrorKind::UnknownArgument => try_parse(&with_check(args)).map_err(|_| error),
-        Err(error) if error.kind() == ErrorKind::InvalidSubcommand && may_be_target::<D>(&error) => {
-            try_parse(&with_check(args))
+        Err(error) if error.kind() == ErrorKind::InvalidSubcommand && has_target::<D>() => {
+            if like_a_verb::<D>(about, no_verb(&error)) {
+                Err(with_way_out(error))
+            } else {
+                try_parse(&with_check(args))
+            }
         }
         other => other,
     }
 }
 
-/// Whether a word that is no verb may be what `check` is to look at: only if the plugin has targets, and never if it is
-/// nearly a verb. Who mistypes `fix` must not get a check instead; a target of such a name can be given to `check`.
-fn may_be_target<D: Doctor>(error: &clap::Error) -> bool {
-    has_target::<D>() && error.get(ContextKind::SuggestedSubcommand).is_none()
+/// The word that stands where a verb should.
+fn no_verb(error: &clap::Error) -> &str {
+    match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(word)) => word,
+        _ => "",
+    }
+}
+
+/// Whether a word is one slip away from a verb: who mistypes `fix` must not get a check of a target instead. clap's own
+/// likeness is wider, it takes `rancher` for `rbac`.
+fn like_a_verb<D: Doctor>(about: &About, word: &str) -> bool {
+    command::<D>(about, OsStr::new(about.name)).get_subcommands().any(|verb| one_slip(verb.get_name(), word))
+}
+
+/// Whether two words differ by one letter too many, too few or wrong, or by two neighbours that changed places.
+fn one_slip(a: &str, b: &str) -> bool {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let same = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
+    match (&a[same..], &b[same..]) {
+        ([a1, a2, a @ ..], [b1, b2, b @ ..]) if (a1, a2) == (b2, b1) && a == b => true,
+        (a @ [_, a_rest @ ..], b @ [_, b_rest @ ..]) => a_rest == b_rest || a_rest == b || a == b_rest,
+        ([], [_]) | ([_], []) => true,
+        _ => false,
+    }
+}
+
+/// Says how a target of such a name is looked at.
+fn with_way_out(mut error: clap::Error) -> clap::Error {
+    let tip = format!("if that is what to look at: check {}", crate::text::shell_word(no_verb(&error)));
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    error
 }
 
 /// Whether the plugin's question has a positional argument.

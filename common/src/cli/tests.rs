@@ -5,18 +5,19 @@ use std::ffi::{OsStr, OsString};
 use clap::error::ErrorKind;
 
 use super::flags::Verb;
-use super::{CliOf, parse};
-use crate::doctor::{About, Doctor, NoVerbs, Prescription, Verification, Verifier};
+use super::{CliOf, command, one_slip, parse};
+use crate::doctor::{About, Candidates, Doctor, NoVerbs, Prescription, Verification, Verifier};
 use crate::finding::Diagnosis;
+use crate::kinds::NAMESPACES;
 use crate::plan::Plan;
-use crate::snapshot::{Need, Right, Snapshot};
+use crate::snapshot::{Content, Form, Need, Right, Snapshot, Want};
 
 /// A plugin that asks about a target and has the verb `whois`.
 #[derive(Clone, Debug)]
-struct Toy;
+pub(super) struct Toy;
 
 #[derive(Clone, Debug, Default, PartialEq, clap::Args)]
-struct Target {
+pub(super) struct Target {
     /// What to look at
     target: Option<String>,
     /// How deep
@@ -25,7 +26,7 @@ struct Target {
 }
 
 #[derive(Clone, Debug, clap::Subcommand)]
-enum Own {
+pub(super) enum Own {
     /// Say what goes by a name
     Whois {
         /// The name
@@ -82,15 +83,28 @@ impl Doctor for Toy {
         Target { target: Some(target.clone()), deep: true }
     }
 
+    fn candidates(&self) -> Option<Candidates> {
+        let want = Want::List { resource: NAMESPACES, namespace: None, selector: None, form: Form::Metadata };
+        let names = |snapshot: &Snapshot| {
+            let all = snapshot.readings.iter().flat_map(|reading| match &reading.content {
+                Content::Objects(objects) => objects.clone(),
+                _ => Vec::new(),
+            });
+            all.map(|object| (object["metadata"]["name"].as_str().unwrap().to_owned(), "a cluster".to_owned()))
+                .collect()
+        };
+        Some(Candidates { needs: vec![Need::optional(want, "names")], names })
+    }
+
     mute!();
 }
 
 /// A plugin without a target and without verbs.
 #[derive(Clone, Debug)]
-struct Plain;
+pub(super) struct Plain;
 
 #[derive(Clone, Debug, clap::Args)]
-struct Nothing {}
+pub(super) struct Nothing {}
 
 impl Doctor for Plain {
     type Question = Nothing;
@@ -158,7 +172,12 @@ fn every_verb_with_a_question_takes_the_target() {
 fn a_mistyped_verb_is_no_target() {
     let typo = error(&Toy, "chek");
     assert_eq!(typo.kind(), ErrorKind::InvalidSubcommand);
-    assert!(typo.to_string().contains("'check'"), "{typo}");
+    for words in ["tip: a similar subcommand exists: 'check'", "tip: if that is what to look at: check chek"] {
+        assert!(typo.to_string().contains(words), "{typo}");
+    }
+    for target in ["local", "prod", "rancher", "c-m-x7k2p", "checks/custom-1", "test"] {
+        assert_eq!(checked(target).target.as_deref(), Some(target));
+    }
     // What is wrong behind a target is told, not that the target is no verb.
     let flag = error(&Toy, "prod --nonsense").to_string();
     assert!(flag.contains("--nonsense"), "{flag}");
@@ -181,6 +200,22 @@ fn own_verbs_are_checks_with_another_question() {
     assert!(parsed(&Toy, "whois worker-1 -o name").is_ok());
     assert_eq!(error(&Toy, "whois").kind(), ErrorKind::MissingRequiredArgument);
     assert_eq!(error(&Plain, "whois x").kind(), ErrorKind::InvalidSubcommand);
+}
+
+#[test]
+fn one_slip_of_the_fingers() {
+    for typo in ["fi", "fixx", "fox", "fxi", "ix", "ffix", "ifix"] {
+        assert!(one_slip("fix", typo) && one_slip(typo, "fix"), "{typo}");
+    }
+    for other in ["fix", "f", "fixes", "xif", "prod", ""] {
+        assert!(!one_slip("fix", other) && !one_slip(other, "fix"), "{other}");
+    }
+}
+
+#[test]
+fn nothing_collides() {
+    command::<Toy>(&Toy.about(), OsStr::new("toy")).debug_assert();
+    command::<Plain>(&Plain.about(), OsStr::new("toy")).debug_assert();
 }
 
 #[test]

@@ -486,6 +486,7 @@ async fn one(collector: &Collector, action: &Action, number: usize, backup: &mut
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, Mutex};
 
     use super::*;
@@ -689,10 +690,31 @@ mod tests {
     #[tokio::test]
     async fn ctrl_c_ends_the_waiting() {
         let objects = world();
-        let stop = || objects.lock().unwrap()[LEASE]["spec"]["holderIdentity"] == "b";
-        let (applied, _) = run(&collector(&objects, untouched), &plan_that_waits(600), stop).await;
-        // It is pressed right after the first write: nothing is even looked at, or the waiting ends with the first look.
-        assert_eq!((applied.done, applied.stopped.is_some_and(|why| why.contains("interrupted"))), (1, true));
+        let pressed = Arc::new(AtomicBool::new(false));
+        let press = pressed.clone();
+        let looks = move |asked: &stub::Asked, _: &mut _| {
+            press.fetch_or(asked.path == BOOT, Ordering::SeqCst);
+            None
+        };
+        let stop = || pressed.load(Ordering::SeqCst);
+        let (applied, _) = run(&collector(&objects, looks), &plan_that_waits(600), stop).await;
+        assert_eq!(applied.done, 1);
+        assert_eq!(applied.stopped.as_deref(), Some("interrupted while waiting until boot is ready"));
+
+        // Pressed while it comes true: nothing is written any more either.
+        objects.lock().unwrap().clear();
+        objects
+            .lock()
+            .unwrap()
+            .extend([(LEASE.to_owned(), object("l", "u1", "a")), (BOOT.to_owned(), object("boot", "u2", "ready"))]);
+        pressed.store(false, Ordering::SeqCst);
+        let press = pressed.clone();
+        let looks = move |asked: &stub::Asked, _: &mut _| {
+            press.fetch_or(asked.path == BOOT, Ordering::SeqCst);
+            None
+        };
+        let (applied, _) = run(&collector(&objects, looks), &plan_that_waits(600), stop).await;
+        assert_eq!((applied.done, applied.stopped.as_deref()), (1, Some("interrupted")));
         assert!(objects.lock().unwrap().contains_key(LEASE));
     }
 

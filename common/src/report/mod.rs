@@ -546,6 +546,7 @@ mod tests {
     use crate::finding::shared::CANNOT_READ;
     use crate::finding::{Column, Row, Rule};
     use crate::kinds::{LEASES, PODS};
+    use crate::plan::{Await, Dependent, Until};
     use crate::snapshot::{Content, Failure, Form, Origin, Place, Reading, Want};
     use crate::ui::Styles;
     use serde_json::json;
@@ -650,7 +651,7 @@ mod tests {
         });
         let mut full = report(&diagnosis, FailOn::Error);
         validate(&full);
-        let plan = crate::plan::tests_support::delete_lease_plan();
+        let plan = plan_with_all();
         full.plan = Some(PlanReport {
             digest: plan.digest(),
             reversibility: plan.reversibility(),
@@ -669,6 +670,52 @@ mod tests {
         validate(&full);
         validate(&Report::failure(&ABOUT, Exit::CouldNotRun, "no", Some("hint")));
         assert!(schemas.validate(&json!({"kind": "Report"}), index).is_err(), "the schema accepts anything");
+    }
+
+    /// A plan that waits and takes companions along.
+    fn plan_with_all() -> Plan {
+        let mut plan = crate::plan::tests_support::delete_lease_plan();
+        let object = plan.actions[0].object.clone();
+        let named = |name: &str| ObjectRef { name: name.to_owned(), ..object.clone() };
+        plan.actions[0].dependents = vec![
+            Dependent { resource: LEASES, object: named("goes"), goes: true },
+            Dependent { resource: LEASES, object: named("stays"), goes: false },
+        ];
+        let untils = [
+            Until::Gone,
+            Until::Present { pointer: "/a".into() },
+            Until::Field { pointer: "/a".into(), value: json!(null) },
+            Until::Condition { kind: "Drained".into(), status: "True".into() },
+        ];
+        for until in untils {
+            let mut action = plan.actions[0].clone();
+            let text = "the node\u{1b} is drained".to_owned();
+            action.dependents.clear();
+            action.wait = Some(Await { text, resource: LEASES, object: object.clone(), until, seconds: 120 });
+            plan.actions.push(action);
+        }
+        plan
+    }
+
+    #[test]
+    fn a_plan_says_what_it_waits_for_and_what_else_it_saves() {
+        let mut plan = plan_with_all();
+        plan.actions.truncate(2);
+        let digest = "0123456789ab".to_owned();
+        let shown = PlanReport { digest, reversibility: plan.reversibility(), backup: None, checked: Vec::new(), plan };
+        insta::assert_snapshot!(plan_text(&shown, "t", &Styles::default(), 100), @r"
+        Plan 0123456789ab for t   reversible
+          1 delete  Lease n/l   (reversible)
+                    why        w
+                    only if    same object, and unchanged until the write: spec.holderIdentity
+                    goes too   Lease n/goes
+                    backed up  Lease n/stays
+          2 delete  Lease n/l   (reversible)
+                    why        w
+                    wait       until the node\x1b is drained, at most 2m
+                    only if    same object, and by then as foreseen: spec.holderIdentity
+          then       t
+        ");
     }
 
     #[test]

@@ -277,7 +277,7 @@ pub(super) fn plan(plan: &PlanReport, target: &str, styles: &Styles, width: usiz
             let fields: Vec<String> =
                 action.facts.iter().map(|fact| fact.pointer.trim_start_matches('/').replace('/', ".")).collect();
             // What is waited for changes the object: its facts are about the state in which it is then.
-            let when = if action.wait.is_some() { "then" } else { "unchanged until the write" };
+            let when = if action.wait.is_some() { "by then as foreseen" } else { "unchanged until the write" };
             out.row(12, "only if", &format!("same object, and {when}: {}", fields.join(", ")));
         }
         for dependent in &action.dependents {
