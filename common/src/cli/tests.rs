@@ -84,7 +84,7 @@ impl Doctor for Toy {
     }
 
     fn candidates(&self) -> Option<Candidates> {
-        let want = Want::List { resource: NAMESPACES, namespace: None, selector: None, form: Form::Metadata };
+        let want = Want::list(NAMESPACES, None, Form::Metadata);
         let names = |snapshot: &Snapshot| {
             let all = snapshot.readings.iter().flat_map(|reading| match &reading.content {
                 Content::Objects(objects) => objects.clone(),

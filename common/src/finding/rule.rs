@@ -96,6 +96,11 @@ pub mod shared {
         /// No Rancher in this cluster.
         NO_RANCHER_HERE, "RX005", "NoRancherHere", Error);
 
+    crate::rule!("../../..",
+        /// What was named does not exist, or is not the only one of that name.
+        NO_SUCH_TARGET, "RX006", "NoSuchTarget", Error);
+
     /// All shared rules, by code.
-    pub static ALL: [&Rule; 5] = [&CANNOT_READ, &WRONG_CLUSTER, &THROUGH_RANCHER_PROXY, &CLOCK_SKEW, &NO_RANCHER_HERE];
+    pub static ALL: [&Rule; 6] =
+        [&CANNOT_READ, &WRONG_CLUSTER, &THROUGH_RANCHER_PROXY, &CLOCK_SKEW, &NO_RANCHER_HERE, &NO_SUCH_TARGET];
 }

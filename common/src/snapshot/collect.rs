@@ -99,7 +99,7 @@ impl Collector {
         place: &Place,
         work: impl AsyncFnOnce(&Endpoint) -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
-        let unreachable = |why: &str| ApiError::new(ApiErrorKind::Unreachable, place.to_string(), why.to_owned());
+        let unreachable = |why: &str| ApiError::new(ApiErrorKind::Unreachable, place.to_string(), why);
         match place {
             Place::Here => work(&self.here).await,
             Place::Downstream => match &self.downstream {

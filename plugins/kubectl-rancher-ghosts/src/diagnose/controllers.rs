@@ -1,0 +1,115 @@
+//! RG208: Cluster API's controller and webhooks, without which no machine moves.
+
+use rancher_common::finding::{Diagnosis, Evidence, Finding};
+use rancher_common::kinds::{DEPLOYMENTS, Deployment};
+use rancher_common::rancher::MACHINES;
+use rancher_common::resource::ObjectRef;
+use rancher_common::snapshot::{Content, Snapshot};
+
+use super::Scene;
+use crate::findings;
+use crate::needs::CAPI_NAMESPACES;
+
+/// The Deployment of Cluster API's controller.
+const CONTROLLER: &str = "capi-controller-manager";
+
+/// Whether Cluster API's controller works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Capi {
+    Works(String),
+    /// What is missing, and where.
+    Down {
+        message: String,
+        subject: ObjectRef,
+        evidence: Vec<Evidence>,
+    },
+    /// No Deployment: embedded into Rancher (before 2.13), or not to be seen.
+    Unknown(String),
+}
+
+/// Looks for the controller.
+pub(crate) fn capi(snapshot: &Snapshot) -> Capi {
+    // A conversion webhook that does not answer fails every read of the kind.
+    if let Some((message, subject)) = webhook_failure(snapshot) {
+        return Capi::Down {
+            message: "Cluster API's webhook does not answer, so that machines can be neither read nor changed"
+                .to_owned(),
+            evidence: vec![Evidence::new("answer", message).from(MACHINES.full_name())],
+            subject,
+        };
+    }
+    let mut unread = None;
+    for namespace in CAPI_NAMESPACES {
+        match snapshot.list::<Deployment>(Some(namespace)) {
+            Err(why) => unread = Some(why.to_string()),
+            Ok(listed) => {
+                let Some(found) = listed.items.into_iter().find(|d| d.metadata.name.as_deref() == Some(CONTROLLER))
+                else {
+                    continue;
+                };
+                let mut subject = ObjectRef::new(&DEPLOYMENTS, Some(namespace), CONTROLLER);
+                subject.uid.clone_from(&found.metadata.uid);
+                let available = found.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0);
+                let wanted = found.spec.replicas.unwrap_or(1);
+                if available > 0 {
+                    return Capi::Works(format!("{namespace}/{CONTROLLER} is available"));
+                }
+                return Capi::Down {
+                    message: "Cluster API's controller has no available replica: no machine moves".to_owned(),
+                    evidence: vec![
+                        Evidence::new("available", format!("{available} of {wanted}"))
+                            .from(format!("{subject} .status.availableReplicas")),
+                    ],
+                    subject,
+                };
+            }
+        }
+    }
+    if let Some(why) = unread {
+        return Capi::Unknown(format!("its Deployment was not read ({why})"));
+    }
+    // From 2.13 on Turtles brings it as a Deployment; before, Rancher's leader may have it inside (pkg/features/feature.go).
+    match super::version(snapshot).as_deref().and_then(minor) {
+        Some(version) if version >= (2, 13) => Capi::Down {
+            message: "Cluster API's controller is not installed: no machine moves".to_owned(),
+            subject: ObjectRef::new(&DEPLOYMENTS, Some(CAPI_NAMESPACES[0]), CONTROLLER),
+            evidence: vec![Evidence::new("deployments", format!("no {CONTROLLER} in {}", CAPI_NAMESPACES.join(", ")))],
+        },
+        _ => Capi::Unknown("it may be part of Rancher itself in this version".to_owned()),
+    }
+}
+
+/// `v2.13.2` as (2, 13).
+pub(crate) fn minor(version: &str) -> Option<(u32, u32)> {
+    let mut parts = version.trim_start_matches('v').split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+fn webhook_failure(snapshot: &Snapshot) -> Option<(String, ObjectRef)> {
+    snapshot.failures().find_map(|(reading, failure)| {
+        let resource = reading.want.resource().filter(|resource| resource.group == MACHINES.group)?;
+        let text = failure.message.to_lowercase();
+        (text.contains("conversion webhook") || (failure.kind == "Webhook"))
+            .then(|| (failure.message.clone(), ObjectRef::new(resource, None, "*")))
+    })
+}
+
+/// RG208.
+pub(crate) fn judge(scene: &Scene<'_>, diagnosis: &mut Diagnosis) {
+    let machines_read =
+        scene.snapshot.readings.iter().any(|reading| {
+            reading.want.resource() == Some(&MACHINES) && !matches!(reading.content, Content::NotServed)
+        });
+    match capi(scene.snapshot) {
+        Capi::Works(message) => diagnosis.pass("capi", message),
+        Capi::Down { .. } if !machines_read && scene.fleet.clusters.iter().all(|c| c.machines.is_empty()) => {
+            diagnosis.skip("capi", "there are no machines of Cluster API");
+        }
+        Capi::Down { message, subject, evidence } => diagnosis.findings.push(
+            Finding::new(&findings::CAPI_DOWN, "capi", subject, message).evidence(evidence).advice(
+                "Bring Cluster API's controller and its webhook Service back first: until then deletions hang and conditions are old.",
+            ),
+        ),
+        Capi::Unknown(why) => diagnosis.skip("capi", why),
+    }
+}

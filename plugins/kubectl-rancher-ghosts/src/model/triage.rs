@@ -1,0 +1,146 @@
+//! Telling the machines that are well from those that need a closer look, by what `kubectl get machines` shows.
+//!
+//! A machine is taken for well only if its row says all of it: phase Running, Ready True, and a node name that no other
+//! machine of the cluster has. Everything else is read whole. v1beta1 has no column Ready, so there all are read whole.
+
+use std::collections::BTreeMap;
+
+use rancher_common::snapshot::{Form, Snapshot, Want};
+use serde_json::Value;
+
+use super::machine::Machine;
+
+/// What is known of every machine.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Row {
+    pub namespace: String,
+    pub name: String,
+    pub cluster: String,
+    pub node: Option<String>,
+    pub provider_id: Option<String>,
+    pub addresses: Vec<String>,
+    pub phase: String,
+    /// `None` where the server has no such column.
+    pub ready: Option<String>,
+    /// As the server shows it: `41m`, `2d`.
+    pub age: String,
+}
+
+impl Row {
+    fn of_cells(object: &Value) -> Option<Self> {
+        let cells = object.get("cells")?;
+        // Two spellings: v1beta2 and v1beta1 (additionalPrinterColumns of the two versions of the CRD).
+        let text = |names: &[&str]| {
+            names.iter().find_map(|name| cells[*name].as_str()).filter(|text| !text.is_empty()).map(str::to_owned)
+        };
+        Some(Self {
+            namespace: object["metadata"]["namespace"].as_str()?.to_owned(),
+            name: object["metadata"]["name"].as_str()?.to_owned(),
+            cluster: text(&["Cluster"])?,
+            node: text(&["Node Name", "NodeName"]),
+            provider_id: text(&["Provider ID", "ProviderID"]),
+            addresses: ["Internal-IP", "External-IP"].iter().filter_map(|name| text(&[*name])).collect(),
+            phase: text(&["Phase"]).unwrap_or_default(),
+            ready: cells.get("Ready").map(|_| text(&["Ready"]).unwrap_or_default()),
+            age: text(&["Age"]).unwrap_or_default(),
+        })
+    }
+
+    fn of_machine(machine: &Machine) -> Self {
+        Self {
+            namespace: machine.metadata.namespace.clone().unwrap_or_default(),
+            name: machine.metadata.name.clone(),
+            cluster: machine.cluster.clone(),
+            node: machine.node.clone(),
+            provider_id: machine.provider_id.clone(),
+            addresses: machine.addresses.clone(),
+            phase: machine.phase.clone(),
+            ready: machine.condition("Ready").map(|ready| ready.status.clone()),
+            age: String::new(),
+        }
+    }
+
+    /// Whether the row alone tells that the machine is well, as far as it goes for itself.
+    fn well(&self) -> bool {
+        self.phase == "Running" && self.ready.as_deref() == Some("True") && self.node.is_some()
+    }
+}
+
+/// The row of a whole Machine.
+pub(crate) fn row_of(machine: &Machine) -> Row {
+    Row::of_machine(machine)
+}
+
+/// The rows of a namespace, or why they could not be read. A row that says less than it should is left to the whole
+/// objects.
+pub(crate) fn rows(snapshot: &Snapshot, namespace: &str) -> Result<Vec<Row>, String> {
+    let want = Want::list(rancher_common::rancher::MACHINES, Some(namespace), Form::Table);
+    let objects = snapshot.here().answer(&want).map_err(|why| why.to_string())?;
+    Ok(objects
+        .iter()
+        .filter_map(|object| {
+            Row::of_cells(object).or_else(|| Machine::read(object).map(|machine| Row::of_machine(&machine)))
+        })
+        .collect())
+}
+
+/// Whether the rows lack what a verdict needs, so that whole objects must be read instead: the column Ready, or cells
+/// that have no cluster.
+pub(crate) fn too_thin(snapshot: &Snapshot, namespace: &str) -> bool {
+    let want = Want::list(rancher_common::rancher::MACHINES, Some(namespace), Form::Table);
+    let Ok(objects) = snapshot.here().answer(&want) else { return false };
+    objects.iter().filter_map(|object| object.get("cells")).any(|cells| {
+        cells.get("Ready").is_none() || cells["Cluster"].as_str().is_none_or(str::is_empty) || cells["Name"].is_null()
+    })
+}
+
+/// Which rows need a closer look; by index.
+pub(crate) fn suspects(rows: &[Row]) -> Vec<usize> {
+    let mut claims: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
+    for row in rows {
+        if let Some(node) = &row.node {
+            *claims.entry((&row.namespace, &row.cluster, node)).or_default() += 1;
+        }
+    }
+    let claimed_twice = |row: &Row| {
+        row.node.as_ref().is_some_and(|node| {
+            claims.get(&(row.namespace.as_str(), row.cluster.as_str(), node.as_str())).is_some_and(|claims| *claims > 1)
+        })
+    };
+    rows.iter().enumerate().filter(|(_, row)| !row.well() || claimed_twice(row)).map(|(index, _)| index).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: &str, node: Option<&str>) -> Row {
+        Row {
+            namespace: "fleet-default".into(),
+            name: name.into(),
+            cluster: "c".into(),
+            node: node.map(str::to_owned),
+            phase: "Running".into(),
+            ready: Some("True".into()),
+            ..Row::default()
+        }
+    }
+
+    #[test]
+    fn only_a_row_that_says_all_is_well() {
+        let well = row("a", Some("n1"));
+        let other_cluster = Row { cluster: "d".into(), ..row("b", Some("n1")) };
+        assert!(suspects(&[well.clone(), other_cluster]).is_empty());
+        assert_eq!(suspects(&[well.clone(), row("b", Some("n1"))]), [0, 1]);
+        let doubtful = [
+            row("x", None),
+            Row { ready: None, ..row("x", Some("n2")) },
+            Row { ready: Some("Unknown".into()), ..row("x", Some("n2")) },
+            Row { ready: Some(String::new()), ..row("x", Some("n2")) },
+            Row { phase: "Deleting".into(), ..row("x", Some("n2")) },
+        ];
+        for doubtful in doubtful {
+            assert_eq!(suspects(&[well.clone(), doubtful.clone()]), [1], "{doubtful:?}");
+        }
+    }
+}

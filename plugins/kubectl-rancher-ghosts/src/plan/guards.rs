@@ -1,0 +1,175 @@
+//! What must hold before anything is removed. Each guard can refuse, and what could not be read refuses too.
+
+use rancher_common::text::some_of;
+
+use super::Refusal;
+use crate::diagnose::Scene;
+use crate::diagnose::controllers::{Capi, capi};
+use crate::diagnose::leader::{Leader, leader};
+use crate::model::fleet::{Cluster, Picture};
+use crate::model::machine::{Machine, Role};
+
+/// Somebody must do the removing: Rancher's leader and Cluster API's controller.
+pub(crate) fn controllers(scene: &Scene<'_>) -> Result<(), Refusal> {
+    match leader(scene.snapshot) {
+        Leader::Works(_) => {}
+        Leader::Missing(why) => {
+            return Err(Refusal::new(format!("no working Rancher leader, which does the removing: {why}"))
+                .instead("kubectl rancher-lease"));
+        }
+        Leader::Unknown(why) => {
+            return Err(Refusal::new(format!(
+                "whether Rancher's leader works, which does the removing, was not read: {why}"
+            ))
+            .instead("kubectl rancher-lease"));
+        }
+    }
+    match capi(scene.snapshot) {
+        Capi::Down { message, .. } => {
+            Err(Refusal::new(message).instead("bring Cluster API's controller and webhook back first (RG208)"))
+        }
+        Capi::Works(_) | Capi::Unknown(_) => Ok(()),
+    }
+}
+
+/// Nothing may be paused, no restore under way.
+pub(crate) fn moving(cluster: &Cluster) -> Result<(), Refusal> {
+    match &cluster.capi_paused {
+        Ok(Some(false)) => {}
+        Ok(Some(true)) => {
+            return Err(Refusal::new(format!("cluster {} is paused (RG206)", cluster.title()))
+                .instead("find out why: a failed restore leaves this behind, and wants to be done again"));
+        }
+        Ok(None) => return Err(Refusal::new(format!("cluster {} has no Cluster of Cluster API", cluster.title()))),
+        Err(why) => {
+            return Err(Refusal::new(format!("whether cluster {} is paused was not read: {why}", cluster.title())));
+        }
+    }
+    match &cluster.control_plane {
+        Err(why) => Err(Refusal::new(format!(
+            "whether a restore of cluster {} is under way was not read: {why}",
+            cluster.title()
+        ))),
+        Ok(None) => Err(Refusal::new(format!("cluster {} has no RKEControlPlane", cluster.title()))),
+        Ok(Some(plane)) => {
+            if plane.paused() {
+                return Err(Refusal::new(format!(
+                    "the control plane of cluster {} is paused (RG206)",
+                    cluster.title()
+                )));
+            }
+            if let Some(phase) = plane.restoring() {
+                return Err(Refusal::new(format!(
+                    "an etcd restore of cluster {} is under way ({phase})",
+                    cluster.title()
+                ))
+                .instead("wait for it, or do it again from its start"));
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Another machine with a node must have each of its roles: without any machine of a role Rancher lets go of all etcd
+/// machines that are being deleted, safe or not (rancher/rancher pkg/capr/planner/etcdrestore.go,
+/// forceDeleteAllDeletingEtcdMachines), and starts the control plane anew.
+pub(crate) fn not_the_last(cluster: &Cluster, picture: &Picture, machine: &Machine) -> Result<(), Refusal> {
+    if machine.roles().is_empty() {
+        return Err(Refusal::new(format!(
+            "{} has no role labels: what it would take with it is not known",
+            machine.name()
+        )));
+    }
+    for role in machine.roles() {
+        let others = cluster
+            .of_role(role)
+            .filter(|(other, whole)| other.row.name != picture.row.name && whole.node.is_some())
+            .count();
+        if others == 0 {
+            return Err(Refusal::new(format!(
+                "{} is the last {role} machine of cluster {}, or the only one besides machines without a node",
+                machine.name(),
+                cluster.title()
+            ))
+            .instead(format!("add another {role} machine first: without one Rancher drops its etcd safeguards")));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a sibling would lose the address it was joined by.
+pub(crate) fn nobody_joined(cluster: &Cluster, picture: &Picture) -> Result<(), Refusal> {
+    let siblings = crate::diagnose::deleting::siblings_joined_to(cluster, picture);
+    if siblings.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<&str> = siblings.iter().map(|sibling| sibling.row.name.as_str()).collect();
+    Err(Refusal::new(format!("{} joined to {}", some_of(&names, 3), picture.row.name))
+        .instead("the planner must join them to another machine first: repair their agents"))
+}
+
+/// What an etcd machine needs besides: a plan Secret that says it is not the one that the others join, and, if it ever
+/// had a node, a quorum that does not need it.
+pub(crate) fn etcd(cluster: &Cluster, picture: &Picture, machine: &Machine) -> Result<(), Refusal> {
+    if !machine.is(Role::Etcd) {
+        return Ok(());
+    }
+    let name = machine.name();
+    let secret = match &picture.plan {
+        Err(why) => {
+            return Err(Refusal::new(format!("{name} is an etcd machine, and its plan Secret was not read: {why}")));
+        }
+        Ok(secret) => secret.as_ref(),
+    };
+    let answered = secret.is_some_and(|secret| secret.plan.agent_has_answered());
+    if secret.is_some_and(super::super::model::objects::PlanSecret::is_init_node) {
+        return Err(Refusal::new(format!("{name} is the init node that the other machines join"))
+            .instead("let the planner choose another one; do not move the label by hand"));
+    }
+    if machine.node.is_none() && !answered {
+        // Its plan was never run: no etcd was ever started there.
+        return Ok(());
+    }
+    let nodes = cluster.nodes.as_ref().map_err(|why| {
+        Refusal::new(format!("{name} is an etcd machine, and the downstream Nodes are not known: {why}"))
+            .instead("give a connection to the downstream cluster: --downstream-context")
+    })?;
+    // The lost member counts until it is taken out.
+    let siblings: Vec<(&Picture, &Machine)> = cluster
+        .of_role(Role::Etcd)
+        .filter(|(other, whole)| other.row.name != picture.row.name && whole.node.is_some())
+        .collect();
+    let members = siblings.len() + 1;
+    let healthy = siblings
+        .iter()
+        .filter(|(other, whole)| {
+            let node = nodes.iter().find(|node| Some(node.name()) == whole.node.as_deref());
+            let probe = other.secret().and_then(|secret| secret.plan.probes.as_ref()?.get("etcd"));
+            node.is_some_and(|node| node.ready == Some(true)) && probe.is_some_and(|probe| probe.healthy)
+        })
+        .count();
+    let quorum = members / 2 + 1;
+    if healthy < quorum {
+        return Err(Refusal::new(format!(
+            "etcd of cluster {} has {members} members with the one of {name}, {healthy} of the others are proven healthy, and {quorum} are needed",
+            cluster.title()
+        ))
+        .instead("make the other etcd machines healthy first (Node Ready, probe etcd), and take a snapshot"));
+    }
+    Ok(())
+}
+
+/// All of them.
+pub(crate) fn all(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture, machine: &Machine) -> Result<(), Refusal> {
+    if cluster.machines.iter().any(|other| other.whole().is_none() && other.machine != Ok(None)) {
+        return Err(Refusal::new("not all machines of the cluster were read"));
+    }
+    controllers(scene)?;
+    moving(cluster)?;
+    if machine.paused() {
+        return Err(Refusal::new(format!("{} is paused (RG206): nothing would happen to it", machine.name())));
+    }
+    not_the_last(cluster, picture, machine)?;
+    nobody_joined(cluster, picture)?;
+    etcd(cluster, picture, machine)
+}

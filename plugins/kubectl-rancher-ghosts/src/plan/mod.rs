@@ -1,0 +1,184 @@
+//! What to do about a machine: an ordinary deletion, the one thing a step of a deletion needs, or a refusal.
+
+pub(crate) mod guards;
+pub(crate) mod orphans;
+pub(crate) mod picture;
+pub(crate) mod registration;
+pub(crate) mod removal;
+pub(crate) mod reused;
+pub(crate) mod unblock;
+
+use rancher_common::doctor::Prescription;
+use rancher_common::finding::{Diagnosis, Finding, Rule, access};
+use rancher_common::plan::{Action, Plan};
+use rancher_common::snapshot::Snapshot;
+
+use crate::Question;
+use crate::diagnose::Scene;
+use crate::findings;
+use crate::model::fleet::{Cluster, Fleet, Picture};
+
+/// Why nothing is done, and what to do instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub why: String,
+    pub instead: Vec<String>,
+}
+
+impl Refusal {
+    pub(crate) fn new(why: impl Into<String>) -> Self {
+        Self { why: why.into(), instead: Vec::new() }
+    }
+
+    pub(crate) fn instead(mut self, line: impl Into<String>) -> Self {
+        self.instead.push(line.into());
+        self
+    }
+}
+
+/// What is done, in order, and what is waited for afterwards.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Remedy {
+    pub actions: Vec<Action>,
+    pub then: String,
+}
+
+/// The remedy for one finding about a machine; `None` for those that `fix` has none for.
+fn remedy(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture, rule: &Rule) -> Option<Result<Remedy, Refusal>> {
+    if rule == &findings::NEVER_JOINED || rule == &findings::NODE_VANISHED {
+        Some(removal::remedy(scene, cluster, picture, rule))
+    } else if rule == &findings::STUCK_DELETING {
+        Some(unblock::remedy(scene, cluster, picture))
+    } else if rule == &findings::NODE_CLAIMED_TWICE {
+        Some(reused::remedy(scene, cluster, picture))
+    } else {
+        None
+    }
+}
+
+/// Completes a finding about a machine: either `fix` can repair it, or why not and what to do.
+pub(crate) fn target_of(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture, finding: Finding) -> Finding {
+    // In a fleet only the suspects were read, and the guards need the whole cluster: the plan itself will tell.
+    let whole = cluster.machines.iter().all(|other| other.whole().is_some());
+    let command = ["SELF".to_owned(), "fix".to_owned(), format!("{}/{}", cluster.name, picture.row.name)];
+    match remedy(scene, cluster, picture, finding.rule) {
+        Some(Ok(_)) => finding.fixable().next_command(command),
+        Some(Err(_)) if !whole || scene.question.target.is_none() => {
+            let look = ["SELF".to_owned(), "check".to_owned(), format!("{}/{}", cluster.name, picture.row.name)];
+            finding
+                .advice("Look at it alone: only then everything is read that its removal depends on.")
+                .next_command(look)
+        }
+        Some(Err(refusal)) => {
+            let mut advice = refusal.why;
+            for line in refusal.instead {
+                advice.push(' ');
+                advice.push_str(&line);
+            }
+            finding.advice(advice)
+        }
+        None => finding,
+    }
+}
+
+/// Plans.
+pub(crate) fn plan(question: &Question, snapshot: &Snapshot, diagnosis: &Diagnosis) -> Prescription {
+    let fleet = Fleet::of(question, snapshot);
+    let scene = Scene { question, snapshot, fleet: &fleet };
+    let refused = |refusal: Refusal| Prescription::Refused { why: refusal.why, instead: refusal.instead };
+    let [cluster] = fleet.targets(question)[..] else {
+        return refused(name_one(diagnosis));
+    };
+    let Some(name) = question.machine() else {
+        return refused(name_one(diagnosis));
+    };
+    let Some(cluster_uid) = access::cluster_uid(snapshot) else {
+        return refused(Refusal::new("the UID of namespace kube-system was not read, under which backups are kept"));
+    };
+    let finish = |remedy: Remedy, rule: &Rule| {
+        Prescription::Plan(Plan {
+            tool: "rancher-ghosts".to_owned(),
+            cluster_uid: cluster_uid.clone(),
+            repairs: vec![rule.code.to_owned()],
+            actions: remedy.actions,
+            then: remedy.then,
+        })
+    };
+    let Some(picture) = cluster.machine(name) else {
+        return match orphans::remedy(&scene, name) {
+            Some(Ok((remedy, rule))) => finish(remedy, rule),
+            Some(Err(refusal)) => refused(refusal),
+            None => Prescription::NothingToDo(format!("cluster {} has no machine {name} any more", cluster.title())),
+        };
+    };
+    let about = |finding: &&Finding| finding.subject.name == name && finding.subject.kind == "Machine";
+    let mut first = None;
+    for finding in diagnosis.findings.iter().filter(about) {
+        match remedy(&scene, cluster, picture, finding.rule) {
+            Some(Ok(remedy)) => return finish(remedy, finding.rule),
+            Some(Err(refusal)) => {
+                first.get_or_insert(refusal);
+            }
+            None => {
+                first.get_or_insert(Refusal::new(format!(
+                    "{} is no ghost, and what is wrong with it is repaired elsewhere ({}: {})",
+                    name, finding.rule.code, finding.message
+                )));
+            }
+        }
+    }
+    match first {
+        Some(refusal) => refused(refusal),
+        None => well(question, &scene, cluster, picture),
+    }
+}
+
+/// A machine without a finding: well, or too young to judge.
+fn well(question: &Question, scene: &Scene<'_>, cluster: &Cluster, picture: &Picture) -> Prescription {
+    let name = &picture.row.name;
+    match picture.whole() {
+        Some(machine) if machine.deleting() => {
+            if let Some(refusal) = unblock::paused(cluster, machine) {
+                return Prescription::Refused { why: refusal.why, instead: refusal.instead };
+            }
+            Prescription::Refused {
+                why: format!("{name} is being deleted and has not stood still for long enough"),
+                instead: vec![format!(
+                    "wait, or call it stuck earlier: --grace (now {})",
+                    rancher_common::time::human(question.grace)
+                )],
+            }
+        }
+        Some(machine) if machine.node.is_none() => Prescription::Refused {
+            why: format!(
+                "{name} may still join: {}",
+                crate::diagnose::age(scene.snapshot, machine).map_or_else(
+                    || "its age is not known".to_owned(),
+                    |age| format!(
+                        "it was registered {} ago, or its agent answers, or it has no plan yet",
+                        rancher_common::time::human(age)
+                    )
+                )
+            ),
+            instead: vec![format!(
+                "wait, or call it a ghost earlier: --grace (now {})",
+                rancher_common::time::human(question.grace)
+            )],
+        },
+        _ => Prescription::NothingToDo(format!("{name} has a node and is as it should be")),
+    }
+}
+
+fn name_one(diagnosis: &Diagnosis) -> Refusal {
+    let mut refusal = Refusal::new("fix works on one machine: name it as CLUSTER/MACHINE");
+    for finding in &diagnosis.findings {
+        if let Some(remediation) = finding.remediation.as_ref().filter(|r| !r.argv.is_empty() && r.argv[0] == "SELF") {
+            refusal = refusal.instead(format!(
+                "{}: {}",
+                finding.rule.code,
+                remediation.argv.last().map(String::as_str).unwrap_or_default()
+            ));
+        }
+    }
+    refusal
+}

@@ -1,0 +1,104 @@
+//! RG105 and RG106: the parts that a machine left behind, infra machine before RKEBootstrap.
+
+use rancher_common::finding::{Finding, Rule};
+use rancher_common::plan::{Action, Operation, Reversibility};
+use rancher_common::rancher::RKE_BOOTSTRAPS;
+
+use super::{Refusal, Remedy, guards, unblock};
+use crate::diagnose::Scene;
+use crate::diagnose::orphans::{Orphan, is_custom, orphans};
+use crate::findings;
+use crate::model::machine::Role;
+
+/// Finalizer of a node driver's machine; its handler runs the deletion of the VM, and looks for the Machine first
+/// (rancher/rancher pkg/controllers/capr/machineprovision/args.go).
+const PROVISION: &str = "wrangler.cattle.io/machine-provision-remove";
+/// See [`unblock`].
+const UNMANAGED: &str = "wrangler.cattle.io/unmanaged-machine";
+const BOOTSTRAP: &str = "wrangler.cattle.io/rke-bootstrap-etcd-removal";
+
+/// What to do about one orphan.
+fn action(scene: &Scene<'_>, orphan: &Orphan) -> Result<Action, Refusal> {
+    let part = &orphan.part;
+    guards::controllers(scene)?;
+    if part.metadata.deletion_timestamp.is_none() {
+        // Its controllers get the chance to do their part first.
+        return Ok(Action {
+            resource: part.resource.clone(),
+            object: part.reference(),
+            operation: Operation::Delete { grace_period_seconds: None },
+            why: "its Machine does not exist any more".to_owned(),
+            changes: Vec::new(),
+            facts: vec![rancher_common::plan::Fact {
+                pointer: "/metadata/deletionTimestamp".to_owned(),
+                value: serde_json::Value::Null,
+            }],
+            wait: None,
+            dependents: Vec::new(),
+            reversibility: Reversibility::Irreversible,
+            leaves: vm(orphan),
+        });
+    }
+    let etcd = part.roles().contains(&Role::Etcd);
+    if part.resource == RKE_BOOTSTRAPS {
+        // Without its Machine the handler has nothing to take out and lets go at once (pkg/controllers/capr/bootstrap).
+        return unblock::free(
+            part,
+            BOOTSTRAP,
+            if etcd {
+                "its Machine is gone, so its handler takes no etcd member out any more: look at the member list yourself"
+            } else {
+                "its Machine is gone; its handler has nothing to do"
+            },
+        );
+    }
+    if is_custom(part) {
+        return unblock::free(part, UNMANAGED, "its Machine is gone; its handler does nothing else");
+    }
+    let free = unblock::free(
+        part,
+        PROVISION,
+        "its handler asks for a Machine that does not exist, for ever; with it goes the only one who deletes the VM",
+    )?;
+    Ok(Action { leaves: vm(orphan), ..free })
+}
+
+/// What may be left at the provider.
+fn vm(orphan: &Orphan) -> Vec<String> {
+    if !orphan.part.has_vm() {
+        return Vec::new();
+    }
+    let id = orphan.part.provider_id.clone().unwrap_or_else(|| orphan.part.metadata.name.clone());
+    vec![format!("VM {id} may go on running, and be billed: look at the provider, and delete it there")]
+}
+
+/// Completes a finding about a leftover.
+pub(crate) fn target_of(scene: &Scene<'_>, orphan: &Orphan, finding: Finding) -> Finding {
+    let cluster = orphan.part.metadata.labels.get(crate::model::machine::CLUSTER_NAME).cloned();
+    let name = orphan.machine.clone().unwrap_or_else(|| orphan.part.metadata.name.clone());
+    match (action(scene, orphan), cluster) {
+        (Ok(_), Some(cluster)) => {
+            finding.fixable().next_command(["SELF".to_owned(), "fix".to_owned(), format!("{cluster}/{name}")])
+        }
+        (Ok(_), None) => finding.advice("It names no cluster: remove it by hand, after a look at the provider."),
+        (Err(refusal), _) => finding.advice(refusal.why),
+    }
+}
+
+/// The remedy for what a machine of this name left behind.
+pub(crate) fn remedy(scene: &Scene<'_>, machine: &str) -> Option<Result<(Remedy, &'static Rule), Refusal>> {
+    let mut left: Vec<Orphan> = orphans(scene)
+        .into_iter()
+        .filter(|orphan| orphan.machine.as_deref() == Some(machine) || orphan.part.metadata.name == machine)
+        .collect();
+    // Infra before bootstrap: the driver's handler still reads what the bootstrap left.
+    left.sort_by_key(|orphan| orphan.part.resource == RKE_BOOTSTRAPS);
+    let first = left.first()?;
+    let rule =
+        if first.part.resource == RKE_BOOTSTRAPS { &findings::BOOTSTRAP_ORPHAN } else { &findings::INFRA_ORPHAN };
+    // One at a time: the next one is another round.
+    Some(
+        action(scene, first)
+            .map(|action| (Remedy { actions: vec![action], then: format!("{} goes", first.part.reference()) }, rule)),
+    )
+}

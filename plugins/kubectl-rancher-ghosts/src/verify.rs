@@ -1,0 +1,234 @@
+//! Watching a machine go: step by step, until nothing of it is left and the planner does not wait for it any more.
+
+use std::time::Duration;
+
+use rancher_common::doctor::{Verification, Verifier};
+use rancher_common::kinds::{NODES, SECRETS};
+use rancher_common::plan::Plan;
+use rancher_common::rancher::{MACHINES, RKE_CONTROL_PLANES};
+use rancher_common::resource::ResourceType;
+use rancher_common::snapshot::{Form, Need, Place, Snapshot, Unread, Want};
+use rancher_common::time::{Timestamp, between, human};
+
+use crate::Question;
+use crate::findings;
+use crate::model::fleet::Fleet;
+use crate::model::machine::Machine;
+use crate::model::objects::{ControlPlane, Node};
+use crate::model::planner;
+
+/// Needs of the verifier.
+const WHY: &str = "whether the machine and what belongs to it are gone";
+/// For how long all must be gone before it is believed that nothing makes it anew.
+const WATCHED: u64 = 1;
+
+/// One object that must go.
+#[derive(Clone, Debug)]
+struct Part {
+    resource: ResourceType,
+    namespace: String,
+    name: String,
+    uid: Option<String>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Removal {
+    machine: String,
+    parts: Vec<Part>,
+    /// The live Node that must stay, and where to look for it.
+    keep: Option<(Place, String)>,
+    /// The RKEControlPlane whose message named the machine.
+    planner: Option<(String, String)>,
+    patience: Duration,
+    /// The step seen last, what was said about it, and since when nothing has changed.
+    stands: Option<(String, Timestamp)>,
+}
+
+impl Removal {
+    pub(crate) fn new(question: &Question, snapshot: &Snapshot, plan: &Plan) -> Self {
+        let fleet = Fleet::of(question, snapshot);
+        let name = question.machine().unwrap_or_default().to_owned();
+        let targets = fleet.targets(question);
+        let cluster = targets.first().copied();
+        let picture = cluster.and_then(|cluster| cluster.machine(&name));
+        let mut parts = Vec::new();
+        // The objects of the plan, in the order in which they go.
+        for action in &plan.actions {
+            let object = &action.object;
+            let part = Part {
+                resource: action.resource.clone(),
+                namespace: object.namespace.clone().unwrap_or_default(),
+                name: object.name.clone(),
+                uid: object.uid.clone(),
+            };
+            if !parts
+                .iter()
+                .any(|known: &Part| known.uid == part.uid && known.name == part.name && known.resource == part.resource)
+            {
+                parts.push(part);
+            }
+        }
+        if let Some(picture) = picture {
+            let own = [&picture.infra, &picture.bootstrap].into_iter().filter_map(|part| part.as_ref().ok()?.as_ref());
+            let mut known: Vec<Part> = own
+                .map(|part| Part {
+                    resource: part.resource.clone(),
+                    namespace: picture.row.namespace.clone(),
+                    name: part.metadata.name.clone(),
+                    uid: part.metadata.uid.clone(),
+                })
+                .collect();
+            if let Some(secret) = picture.secret() {
+                known.push(Part {
+                    resource: SECRETS,
+                    namespace: picture.row.namespace.clone(),
+                    name: secret.metadata.name.clone(),
+                    uid: secret.metadata.uid.clone(),
+                });
+            }
+            let reference = picture.reference();
+            known.push(Part {
+                resource: MACHINES,
+                namespace: picture.row.namespace.clone(),
+                name: reference.name.clone(),
+                uid: reference.uid,
+            });
+            for part in known {
+                if !parts.iter().any(|other| other.resource == part.resource && other.name == part.name) {
+                    parts.push(part);
+                }
+            }
+        }
+        let claimed = plan.repairs.iter().any(|code| code == findings::NODE_CLAIMED_TWICE.code);
+        let keep =
+            picture.filter(|_| claimed).and_then(|picture| Some((cluster?.place.clone()?, picture.row.node.clone()?)));
+        let named = |message: &str| planner::parse(message).iter().any(|waiting| waiting.machines.contains(&name));
+        let planner = cluster
+            .filter(|cluster| cluster.planner_message().is_some_and(named))
+            .map(|cluster| (cluster.namespace.clone(), cluster.name.clone()));
+        Self { machine: name, parts, keep, planner, patience: question.patience, stands: None }
+    }
+
+    /// What is left, or why that is not known.
+    fn left(&self, snapshot: &Snapshot) -> Result<Vec<String>, String> {
+        let mut left = Vec::new();
+        for part in &self.parts {
+            match snapshot.raw(&part.resource, Some(&part.namespace), &part.name) {
+                Ok(None) => {}
+                // Another object of the same name is not ours.
+                Ok(Some(object)) if part.uid.is_some() && object["metadata"]["uid"].as_str() != part.uid.as_deref() => {
+                }
+                Ok(Some(_)) => left.push(format!("{} {}", part.resource.kind, part.name)),
+                Err(Unread::NotAsked) => return Err(format!("{} {} to be read", part.resource.kind, part.name)),
+                Err(why) => return Err(format!("{} {} to be readable: {why}", part.resource.kind, part.name)),
+            }
+        }
+        Ok(left)
+    }
+
+    /// Where the deletion stands, as one text that changes when anything moves.
+    fn position(&self, snapshot: &Snapshot, left: &[String]) -> String {
+        let machine = self
+            .parts
+            .iter()
+            .find(|part| part.resource == MACHINES)
+            .and_then(|part| snapshot.raw(&MACHINES, Some(&part.namespace), &part.name).ok().flatten())
+            .and_then(Machine::read);
+        match machine {
+            Some(machine) if machine.deleting() => {
+                let step = machine.step().map(|step| step.to_string()).unwrap_or_default();
+                let text = machine.step_text().map(|(text, _)| text.to_owned()).unwrap_or_default();
+                let line = text.lines().next().unwrap_or_default();
+                if line.is_empty() { format!("{step}; left: {}", left.join(", ")) } else { format!("{step}: {line}") }
+            }
+            Some(_) => format!("{} to be deleted", self.machine),
+            None => format!("left: {}", left.join(", ")),
+        }
+    }
+}
+
+impl Verifier for Removal {
+    fn needs(&self, _: &Snapshot) -> Vec<Need> {
+        let mut needs: Vec<Need> = self
+            .parts
+            .iter()
+            .map(|part| Need::required(Want::get(part.resource.clone(), Some(&part.namespace), &part.name), WHY))
+            .collect();
+        if let Some((namespace, name)) = &self.planner {
+            needs.push(Need::required(
+                Want::get(RKE_CONTROL_PLANES, Some(namespace), name),
+                "whether the planner moves on",
+            ));
+        }
+        if let Some((place, _)) = &self.keep {
+            needs.push(
+                Need::required(Want::list(NODES, None, Form::Full), "whether the live Node is still there").at(place),
+            );
+        }
+        needs
+    }
+
+    fn observe(&mut self, snapshot: &Snapshot) -> Verification {
+        let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        let total =
+            number(self.parts.len()) + u64::from(self.planner.is_some()) + u64::from(self.keep.is_some()) * WATCHED;
+        let left = match self.left(snapshot) {
+            Ok(left) => left,
+            Err(waiting_for) => return Verification::Pending { done: 0, total, waiting_for },
+        };
+        if !left.is_empty() {
+            let position = self.position(snapshot, &left);
+            let done = number(self.parts.len() - left.len());
+            match &self.stands {
+                Some((known, since)) if *known == position => {
+                    let stood = between(*since, snapshot.as_of);
+                    if stood >= self.patience {
+                        return Verification::Stuck(format!(
+                            "{} stands still for {}: {position}",
+                            self.machine,
+                            human(stood)
+                        ));
+                    }
+                }
+                _ => self.stands = Some((position.clone(), snapshot.as_of)),
+            }
+            return Verification::Pending { done, total, waiting_for: position };
+        }
+        if let Some((place, name)) = &self.keep {
+            let nodes = snapshot.at(place).answer(&Want::list(NODES, None, Form::Full));
+            let pending =
+                |waiting_for: String| Verification::Pending { done: number(self.parts.len()), total, waiting_for };
+            match nodes {
+                Err(why) => return pending(format!("Node {name} to be seen: {why}")),
+                Ok(nodes) => match nodes.iter().filter_map(Node::read).find(|node| node.name() == name) {
+                    None => return pending(format!("Node {name} to be there, which must not go")),
+                    Some(node) if node.unschedulable => return pending(format!("Node {name} to be uncordoned")),
+                    Some(_) => {}
+                },
+            }
+        }
+        if let Some((namespace, name)) = &self.planner {
+            let pending = |waiting_for: String| Verification::Pending { done: total - 1, total, waiting_for };
+            match snapshot.raw(&RKE_CONTROL_PLANES, Some(namespace), name) {
+                Err(why) => return pending(format!("the planner to be readable: {why}")),
+                Ok(plane) => {
+                    let message =
+                        plane.and_then(ControlPlane::read).and_then(|plane| plane.message().map(str::to_owned));
+                    let message = message.unwrap_or_default();
+                    if planner::parse(&message).iter().any(|waiting| waiting.machines.contains(&self.machine)) {
+                        return pending(format!("the planner to move on: {message}"));
+                    }
+                }
+            }
+        }
+        let mut done = format!("{} and all that belonged to it are gone", self.machine);
+        if let Some((_, node)) = &self.keep {
+            done.push_str(&format!("; Node {node} is still there and schedulable"));
+        }
+        if self.planner.is_some() {
+            done.push_str("; the planner does not wait for it any more");
+        }
+        Verification::Done(done)
+    }
+}
