@@ -76,7 +76,9 @@ fn every_code_has_an_incident_and_each_incident_its_own_name() {
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), cases.len());
-    for rule in kubectl_rancher_lease::RULES.into_iter().chain(rancher_common::finding::shared::ALL) {
+    // This plugin is asked for no object by name, so it never misses one.
+    let shared = rancher_common::finding::shared::ALL.into_iter().filter(|rule| rule.code != "RX006");
+    for rule in kubectl_rancher_lease::RULES.into_iter().chain(shared) {
         assert!(cases.iter().any(|case| case.codes.contains(&rule.code)), "{} has no incident", rule.code);
     }
 }
