@@ -173,7 +173,9 @@ func (a *clusterAPI) start() error {
 		"--diagnostics-address=127.0.0.1:0", "--insecure-diagnostics",
 		fmt.Sprintf("--health-addr=127.0.0.1:%d", a.healthPort),
 		fmt.Sprintf("--webhook-port=%d", a.webhookPort), "--webhook-cert-dir="+a.dir,
-		"--skip-crd-migration-phases=All", // nothing here was stored in an older version
+		// By default a Machine that waits for its node is looked at every 5 s only.
+		"--feature-gates=ReconcilerRateLimiting=false",
+		"--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields", // nothing here was stored in an older version
 	))
 	if err == nil {
 		a.plane.require(a.child)

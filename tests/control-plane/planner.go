@@ -460,7 +460,9 @@ func (p *planner) agentConnected() bool {
 // showOnMachine sets the condition Reconciled, in the lists of both versions, of
 // a Machine that has its infrastructure.
 func (p *planner) showOnMachine(ctx context.Context, m *machineView, message string) {
-	if provisioned, _, _ := unstructured.NestedBool(m.Object, "status", "initialization", "infrastructureProvisioned"); !provisioned {
+	// The condition, which a machine that never joins reaches, not the field
+	// infrastructureProvisioned, for which Cluster API waits for a providerID.
+	if conditionStatus(m.Unstructured, "InfrastructureReady") != "True" {
 		return
 	}
 	p.change(ctx, capiMachines, m.Unstructured, func(o *unstructured.Unstructured) {
