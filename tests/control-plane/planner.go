@@ -91,7 +91,7 @@ func (p *planner) playPlanSecret(ctx context.Context, m *machineView) {
 		if s.Annotations == nil {
 			s.Annotations = map[string]string{}
 		}
-		if s.Annotations["rke.cattle.io/plan-probes-passed"] == "" && len(unhealthy(s)) == 0 {
+		if s.Annotations["rke.cattle.io/plan-probes-passed"] == "" && len(probesOf(s)) > 0 && len(unhealthy(s)) == 0 {
 			s.Annotations["rke.cattle.io/plan-probes-passed"] = time.Now().UTC().Format(time.RFC3339)
 		}
 		if address := internalAddress(m.Unstructured); address != "" && (isEtcd(m) || isControlPlane(m)) && inSync(s) {
@@ -115,20 +115,22 @@ func inSync(s *corev1.Secret) bool {
 	return len(s.Data["plan"]) > 0 && bytes.Equal(s.Data["plan"], s.Data["appliedPlan"])
 }
 
-// unhealthy are the probes of a Secret's plan that no agent called healthy.
+// unhealthy are the probes that the agent says are. Of those that it has said
+// nothing about yet, as after every new plan, nobody speaks.
 func unhealthy(s *corev1.Secret) []string {
-	var plan nodePlan
-	_ = json.Unmarshal(s.Data["plan"], &plan) // a plan that is none has no probes
-	var statuses map[string]struct{ Healthy bool }
-	_ = json.Unmarshal(s.Data["probe-statuses"], &statuses)
 	var names []string
-	for name := range plan.Probes {
-		if !statuses[name].Healthy {
+	for name, status := range probesOf(s) {
+		if !status.Healthy {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	return names
+}
+
+func probesOf(s *corev1.Secret) (statuses map[string]struct{ Healthy bool }) {
+	_ = json.Unmarshal(s.Data["probe-statuses"], &statuses) // nothing written, nothing read
+	return statuses
 }
 
 // planStatus is getPlanStatusReasonMessage (rancher pkg/capr/planner/store.go).

@@ -54,6 +54,7 @@ type provisioner struct {
 	caches  map[schema.GroupVersionResource]cache.GenericLister
 	secrets cache.GenericLister
 	log     *os.File
+	said    map[string]time.Time
 }
 
 // clusterView is what the caches hold of one cluster.
@@ -77,7 +78,7 @@ type machineView struct {
 func startProvisioner(ctx context.Context, p *plane, c *clients, downstreams []*downstream) (*provisioner, error) {
 	r := &provisioner{
 		clients: c, on: true, downstreams: downstreams, agents: map[types.UID]*agent{},
-		caches: map[schema.GroupVersionResource]cache.GenericLister{},
+		said: map[string]time.Time{}, caches: map[schema.GroupVersionResource]cache.GenericLister{},
 	}
 	var err error
 	if r.log, err = os.Create(filepath.Join(p.Dir, "logs", "provisioner.log")); err != nil {
@@ -287,9 +288,14 @@ func (r *provisioner) changeSecret(ctx context.Context, secret *corev1.Secret, f
 	r.complain("secret "+secret.Name, err)
 }
 
-// say writes to the log, as the leader would to its own.
+// say writes to the log, as the leader would to its own; the same again only
+// after a while, since Rancher's retries get slower and these do not.
 func (r *provisioner) say(format string, args ...any) {
-	fmt.Fprintf(r.log, "%s %s\n", time.Now().UTC().Format(time.RFC3339), fmt.Sprintf(format, args...))
+	text, now := fmt.Sprintf(format, args...), time.Now()
+	if now.Sub(r.said[text]) > 10*time.Second {
+		r.said[text] = now
+		fmt.Fprintf(r.log, "%s %s\n", now.UTC().Format(time.RFC3339), text)
+	}
 }
 
 func (r *provisioner) complain(what string, err error) {
