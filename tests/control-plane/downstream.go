@@ -68,8 +68,8 @@ func provisionedClusterID(cluster string) string {
 
 // startDownstream returns when the cluster's API server is ready and its
 // kubelets run.
-func startDownstream(ctx context.Context, dir, cluster string) (_ *downstream, err error) {
-	p, err := startPlane(ctx, planeOptions{dir: dir, name: cluster})
+func startDownstream(ctx context.Context, dir, cluster string, keep bool) (_ *downstream, err error) {
+	p, err := startPlane(ctx, planeOptions{dir: dir, name: cluster, keep: keep})
 	if err != nil {
 		return nil, fmt.Errorf("cluster %s: %w", cluster, err)
 	}

@@ -37,7 +37,7 @@ func newMachineWorld(w *world) (*machineWorld, error) {
 func (m *machineWorld) startDownstreams(ctx context.Context) error {
 	return inParallel(len(m.downstreams), func(n int) error {
 		cluster := m.world.options.downstreams[n]
-		d, err := startDownstream(ctx, downstreamDir(m.world.plane, cluster), cluster)
+		d, err := startDownstream(ctx, downstreamDir(m.world.plane, cluster), cluster, m.world.options.plane.keep)
 		if err != nil {
 			return err
 		}
