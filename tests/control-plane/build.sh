@@ -1,6 +1,7 @@
 #!/bin/sh
-# Builds control-plane, kwok, helm, kubectl, krew and validate-krew-manifest into DIR (default: bin beside this
-# script). Returns at once when nothing that goes into them has changed.
+# Builds control-plane, cluster-api-core, kwok, helm, kubectl, krew and validate-krew-manifest into DIR (default: bin
+# beside this script), with Cluster API's definitions in DIR/cluster-api. Returns at once when nothing that goes into
+# them has changed.
 #
 # Usage: build.sh [DIR]
 set -eu
@@ -14,9 +15,10 @@ fi
 checksum=$(command -v sha256sum || echo shasum -a 256)
 stamp=$({ cat go.mod go.sum ./*.go build.sh; go env GOVERSION GOOS GOARCH; } | $checksum)
 complete=true
-for program in control-plane kwok helm kubectl krew validate-krew-manifest; do
+for program in control-plane cluster-api-core kwok helm kubectl krew validate-krew-manifest; do
     [ -x "$out/$program" ] || complete=false
 done
+[ -f "$out/cluster-api/webhooks.yaml" ] || complete=false
 if [ "$(cat "$out/.stamp" 2>/dev/null)" = "$stamp" ] && $complete; then
     exit 0
 fi
@@ -32,6 +34,17 @@ rm -f "$out/.stamp"
 CGO_ENABLED=0 go build -buildvcs=false \
     -ldflags "-s -w -X $server.gitVersion=v$version -X $server.gitMajor=${version%%.*} -X $server.gitMinor=${minor%%.*} -X $client.gitVersion=v$version" \
     -o "$out/" . tool
+mv "$out/core" "$out/cluster-api-core"
+# Cluster API's definitions come from the module that its controller is built from, so that the two always fit.
+capi=$(go list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api)/core/config
+rm -rf "$out/cluster-api"
+mkdir -p "$out/cluster-api/crds"
+cat "$capi/webhook/manifests.yaml" >"$out/cluster-api/webhooks.yaml.new"
+for crd in "$capi"/crd/bases/*.yaml; do
+    # The module cache is read-only; what is made from it must not be.
+    cat "$crd" >"$out/cluster-api/crds/${crd##*/}"
+done
+mv "$out/cluster-api/webhooks.yaml.new" "$out/cluster-api/webhooks.yaml"
 # Krew stands outside the module: its dependencies are of another time. 0.4.3 is the newest that the module proxy serves.
 GOBIN=$(cd "$out" && pwd) CGO_ENABLED=0 go install -ldflags "-s -w" \
     sigs.k8s.io/krew/cmd/krew@v0.4.3 sigs.k8s.io/krew/cmd/validate-krew-manifest@v0.4.3

@@ -264,16 +264,7 @@ func (i *installation) createState(ctx context.Context, c *clients) error {
 		if n == 0 {
 			cluster = localCluster()
 		}
-		created, err := c.dynamic.Resource(managementClusters).Create(ctx, cluster, metav1.CreateOptions{})
-		if err != nil {
-			return err
-		}
-		if _, kept := created.Object["status"]; kept {
-			return nil
-		}
-		// With a status subresource a create drops the status.
-		created.Object["status"] = cluster.Object["status"]
-		_, err = c.dynamic.Resource(managementClusters).UpdateStatus(ctx, created, metav1.UpdateOptions{})
+		_, err := createWithStatus(ctx, c, managementClusters, cluster)
 		return err
 	})
 }

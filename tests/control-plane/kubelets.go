@@ -34,6 +34,19 @@ const notOurReplica = `
       operator: 'DoesNotExist'
 `
 
+// silentAnnotation marks a node whose kubelet is silent: kwok leaves it alone.
+const silentAnnotation = "testing.kubectl-rancher/kubelet-silent"
+
+const notSilent = `
+    - key: '.metadata.annotations["` + silentAnnotation + `"]'
+      operator: 'DoesNotExist'
+`
+
+// only adds a condition to a stage of kwok's.
+func only(stage, expression string) string {
+	return strings.Replace(stage, "    matchExpressions:", "    matchExpressions:"+strings.TrimRight(expression, "\n"), 1)
+}
+
 // kubelets is kwok: it makes nodes Ready, runs their pods as far as the API
 // server can tell, and serves pods/log and pods/exec.
 type kubelets struct {
@@ -69,11 +82,10 @@ func (k *kubelets) start() error {
 		}
 		k.port = port
 	}
-	podDelete := strings.Replace(podstages.DefaultPodDelete, "    matchExpressions:", "    matchExpressions:"+strings.TrimRight(notOurReplica, "\n"), 1)
 	config := filepath.Join(k.plane.Dir, "kwok.yaml")
 	stages := strings.Join([]string{
-		nodestages.DefaultNodeInit, heartbeatstages.DefaultNodeHeartbeat,
-		podstages.DefaultPodReady, podstages.DefaultPodComplete, podDelete,
+		only(nodestages.DefaultNodeInit, notSilent), only(heartbeatstages.DefaultNodeHeartbeat, notSilent),
+		podstages.DefaultPodReady, podstages.DefaultPodComplete, only(podstages.DefaultPodDelete, notOurReplica),
 	}, "\n---\n")
 	if err := os.WriteFile(config, []byte(stages), 0o644); err != nil {
 		return err

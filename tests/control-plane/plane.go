@@ -65,6 +65,9 @@ type plane struct {
 	createdDir   bool
 	failed       chan error // gets the first part that ends unasked
 
+	apiServer      *child
+	apiServerFlags []string
+
 	mu       sync.Mutex
 	children []*child
 	stopping bool
@@ -121,10 +124,8 @@ func tryStartPlane(ctx context.Context, options planeOptions) (_ *plane, err err
 	); err != nil {
 		return nil, err
 	}
-	if _, err := p.run("kube-apiserver", p.apiServerFlags(etcdURL, apiPort)...); err != nil {
-		return nil, err
-	}
-	if err := p.waitForAPIServer(ctx); err != nil {
+	p.apiServerFlags = p.flagsForAPIServer(etcdURL, apiPort)
+	if err := p.startAPIServer(ctx); err != nil {
 		return nil, err
 	}
 	if _, err := p.run("kube-controller-manager",
@@ -218,7 +219,27 @@ func (p *plane) writeKubeconfig(path, user, token string) error {
 	return clientcmd.WriteToFile(*config, path)
 }
 
-func (p *plane) apiServerFlags(etcdURL string, port int) []string {
+// startAPIServer returns when the API server is ready.
+func (p *plane) startAPIServer(ctx context.Context) error {
+	if p.apiServer != nil && !p.apiServer.ended() {
+		return nil
+	}
+	server, err := p.run("kube-apiserver", p.apiServerFlags...)
+	if err != nil {
+		return err
+	}
+	p.apiServer = server
+	return p.waitForAPIServer(ctx)
+}
+
+// stopAPIServer leaves the other parts without it. Connections are refused from
+// then on.
+func (p *plane) stopAPIServer() {
+	p.spare(p.apiServer)
+	p.apiServer.kill()
+}
+
+func (p *plane) flagsForAPIServer(etcdURL string, port int) []string {
 	file := func(name string) string { return filepath.Join(p.Dir, name) }
 	return []string{
 		"--etcd-servers=" + etcdURL,
@@ -239,6 +260,9 @@ func (p *plane) apiServerFlags(etcdURL string, port int) []string {
 		"--audit-policy-file=" + file("audit-policy.yaml"),
 		"--audit-log-path=" + p.AuditLog,
 		"--allow-privileged=true",
+		// A node's InternalDNS is where kwok plays its kubelet, if that is not
+		// its InternalIP. Its Hostname, upstream's first choice, resolves nowhere.
+		"--kubelet-preferred-address-types=InternalDNS,InternalIP",
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -17,6 +18,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // The states in which a world's election can begin.
@@ -44,6 +46,7 @@ type worldOptions struct {
 	logFormat        string
 	leaderFuncFails  string
 	untilStdinCloses bool
+	downstreams      []string
 }
 
 // worldInfo is the JSON line that world prints when everything stands.
@@ -57,6 +60,8 @@ type worldInfo struct {
 	Clusters       []string      `json:"clusters"`
 	Nodes          []string      `json:"nodes"`
 	KwokPID        int           `json:"kwokPid"`
+
+	Downstreams []downstreamInfo `json:"downstreams,omitempty"`
 }
 
 // world is a control plane with a Rancher installation.
@@ -66,6 +71,8 @@ type world struct {
 	clients  *clients
 	kubelets *kubelets
 	pods     *pods
+
+	machines *machineWorld // nil without --downstream
 }
 
 func worldFlags(flags *flag.FlagSet) *worldOptions {
@@ -91,6 +98,10 @@ func worldFlags(flags *flag.FlagSet) *worldOptions {
 	flags.DurationVar(&o.connectInterval, "connect-interval", 2*time.Second, "how often the leader looks at the tunnels (Rancher: 15s)")
 	flags.StringVar(&o.logFormat, "log-format", "simple", "of the replicas: simple, text or json")
 	flags.StringVar(&o.leaderFuncFails, "leader-func-fails", "", "an error with which each leader fails to start its controllers")
+	flags.Func("downstream", "a provisioned cluster with a control plane of its own; several with commas or repeated", func(text string) error {
+		o.downstreams = append(o.downstreams, strings.Split(text, ",")...)
+		return nil
+	})
 	flags.BoolVar(&o.untilStdinCloses, "until-stdin-closes", false, "also end when stdin ends")
 	return o
 }
@@ -106,6 +117,11 @@ func (o *worldOptions) check() error {
 	}
 	if o.install.replicas < 1 && o.holder == holderLive {
 		return usageError("--holder live needs a replica")
+	}
+	for n, cluster := range o.downstreams {
+		if len(validation.IsDNS1123Label(cluster)) > 0 || cluster == "local" || slices.Contains(o.downstreams[:n], cluster) {
+			return usageError("--downstream takes names of clusters, each once")
+		}
 	}
 	if o.devMode {
 		o.install.env = append(o.install.env, corev1.EnvVar{Name: "CATTLE_DEV_MODE", Value: "true"})
@@ -195,10 +211,44 @@ func startWorld(ctx context.Context, options *worldOptions) (_ *world, err error
 		plane: p, clients: clients, kubelets: kubelets, options: options,
 		auto: options.startReplicas, rancherKubeconfig: filepath.Join(p.Dir, "rancher.kubeconfig"),
 	}}
-	if err := w.build(ctx); err != nil {
+	if len(options.downstreams) == 0 {
+		if err := w.build(ctx); err != nil {
+			return nil, err
+		}
+		return w, w.waitForReplicas(ctx)
+	}
+	if w.machines, err = newMachineWorld(w); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			w.machines.stop()
+		}
+	}()
+	steps := []func() error{
+		func() error { return w.machines.startDownstreams(ctx) },
+		func() error {
+			if err := w.build(ctx); err != nil {
+				return err
+			}
+			return w.machines.startClusterAPI(ctx)
+		},
+	}
+	if err := inParallel(len(steps), func(n int) error { return steps[n]() }); err != nil {
+		return nil, err
+	}
+	if err := w.machines.createObjects(ctx); err != nil {
 		return nil, err
 	}
 	return w, w.waitForReplicas(ctx)
+}
+
+// stop ends everything, the downstream clusters too.
+func (w *world) stop() {
+	if w.machines != nil {
+		w.machines.stop()
+	}
+	w.plane.stop()
 }
 
 func (w *world) build(ctx context.Context) error {
@@ -330,15 +380,25 @@ func (w *world) info(ctx context.Context) worldInfo {
 	for n := range w.options.install.clusters {
 		clusters = append(clusters, clusterID(n+1))
 	}
-	return worldInfo{
+	info := worldInfo{
 		planeInfo: w.planeInfo, Namespace: w.options.install.namespace, Deployment: w.options.install.fullName(),
 		RancherVersion: w.options.install.version, Replicas: w.replicas(), Lease: readLease(ctx, w.clients.kubernetes),
 		Clusters: clusters, Nodes: w.nodes(), KwokPID: w.kubelets.pid(),
 	}
+	if w.machines != nil {
+		for _, d := range w.machines.downstreams {
+			info.Clusters = append(info.Clusters, d.id)
+			info.Downstreams = append(info.Downstreams, d.info())
+		}
+	}
+	return info
 }
 
 // command obeys one line of stdin.
 func (w *world) command(ctx context.Context, words []string) (answer any, err error) {
+	if w.machines != nil && slices.Contains(machineCommands, words[0]) {
+		return w.machines.command(ctx, words)
+	}
 	argument := ""
 	if len(words) > 2 {
 		return nil, fmt.Errorf("%q takes one argument at most", words[0])

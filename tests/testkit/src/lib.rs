@@ -2,6 +2,7 @@
 //! and a proxy that makes faults. Everything here panics when it cannot do its work: a test that cannot run has failed.
 #![expect(clippy::unwrap_used, reason = "a broken test environment is a failed test")]
 
+mod machines;
 mod plane;
 mod process;
 mod proxy;
@@ -10,6 +11,7 @@ mod pty;
 
 use std::time::{Duration, Instant};
 
+pub use machines::Downstream;
 pub use plane::{Audit, ControlPlane, World, binary};
 pub use process::{Output, Program};
 pub use proxy::{Fault, FaultProxy, Gate, Match, Seen};

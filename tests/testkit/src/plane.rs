@@ -9,9 +9,10 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::machines::{Reach, got, write_kubeconfig};
 use crate::{Output, Program};
 
 /// Until etcd, the API server and the controller manager are up, on a machine that does other things too.
@@ -77,7 +78,7 @@ impl ControlPlane {
 
     fn start_as(part: &str, args: &[&str]) -> Self {
         let program = binary("control-plane");
-        let permit = Permit::get();
+        let permit = Permit::get(1 + downstreams(args));
         let files = tempfile::Builder::new().prefix("plane-").tempdir().unwrap();
         let log = files.path().join("stderr");
         let mut child = Command::new(program)
@@ -136,17 +137,8 @@ impl ControlPlane {
     #[must_use]
     pub fn kubeconfig_of(&self, context: &str, server: &str, token: &str) -> PathBuf {
         let path = self.files.path().join(format!("{context}.kubeconfig"));
-        let mut cluster = json!({"server": server});
-        if server.starts_with("https") {
-            cluster["certificate-authority"] = json!(self.text("caFile"));
-        }
-        let config = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": context,
-            "contexts": [{"name": context, "context": {"cluster": context, "user": context}}],
-            "clusters": [{"name": context, "cluster": cluster}],
-            "users": [{"name": context, "user": {"token": token}}],
-        });
-        std::fs::write(&path, config.to_string()).unwrap();
+        let ca = server.starts_with("https").then(|| Path::new(self.text("caFile")));
+        write_kubeconfig(&path, &[Reach { context, server, ca, token: Some(token) }]);
         path
     }
 
@@ -186,9 +178,7 @@ impl ControlPlane {
     #[must_use]
     #[track_caller]
     pub fn get(&self, args: &[&str]) -> Value {
-        let output = self.kubectl_program(["get", "-o", "json", "--ignore-not-found"]).args(args).run();
-        output.expect_code(0);
-        if output.stdout.is_empty() { Value::Null } else { output.json() }
+        got(&self.kubectl_program(["get", "-o", "json", "--ignore-not-found"]).args(args).run())
     }
 
     /// `kubectl apply` of these objects.
@@ -303,24 +293,33 @@ impl Deref for World {
 
 static RUNNING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
 
-/// The right to run one more control plane.
+/// How many downstream control planes the arguments of `world` ask for.
+fn downstreams(args: &[&str]) -> usize {
+    let separate = args.windows(2).filter(|pair| pair[0] == "--downstream").map(|pair| pair[1]);
+    let joined = args.iter().filter_map(|arg| arg.strip_prefix("--downstream="));
+    separate.chain(joined).map(|names| names.split(',').count()).sum()
+}
+
+/// The right to run so many more control planes.
 #[derive(Debug)]
-struct Permit;
+struct Permit(usize);
 
 impl Permit {
-    fn get() -> Self {
+    fn get(planes: usize) -> Self {
+        // A world larger than the limit runs alone.
+        let planes = planes.min(AT_ONCE);
         let mut running = RUNNING.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while *running >= AT_ONCE {
+        while *running + planes > AT_ONCE {
             running = RUNNING.1.wait(running).unwrap_or_else(PoisonError::into_inner);
         }
-        *running += 1;
-        Self
+        *running += planes;
+        Self(planes)
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        *RUNNING.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-        RUNNING.1.notify_one();
+        *RUNNING.0.lock().unwrap_or_else(PoisonError::into_inner) -= self.0;
+        RUNNING.1.notify_all();
     }
 }

@@ -1,6 +1,7 @@
-//! A proxy before the real API server that makes faults: plain HTTP towards the plugin, TLS towards the server.
+//! A proxy before the real API servers that makes faults: plain HTTP towards the plugin, TLS towards the servers.
 //!
-//! Like kubectl, the plugin sends no credentials over plain HTTP, so the proxy brings the token.
+//! Like kubectl, the plugin sends no credentials over plain HTTP, so the proxy brings the token. It serves the paths of
+//! Rancher's own proxy too: `/k8s/clusters/local` and, for a world with downstream clusters, `/k8s/clusters/c-m-…`.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -22,13 +23,16 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{oneshot, watch};
 
-use crate::ControlPlane;
+use crate::machines::{Reach, write_kubeconfig};
+use crate::{ControlPlane, Downstream};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type Answer = Response<BoxBody<Bytes, BoxError>>;
 
-/// The path of Rancher's own proxy to its local cluster; taken off before a request is forwarded.
-const RANCHER_PREFIX: &str = "/k8s/clusters/local";
+/// The path of Rancher's own proxy, before a cluster's name; taken off before a request is forwarded.
+const RANCHER_PREFIX: &str = "/k8s/clusters/";
+/// The path of Rancher's own proxy to its local cluster.
+const RANCHER_LOCAL: &str = "/k8s/clusters/local";
 
 /// Which requests a fault strikes.
 #[derive(Clone, Debug, Default)]
@@ -165,7 +169,8 @@ impl Gate {
 pub struct Seen {
     /// Its method.
     pub method: String,
-    /// Path and query.
+    /// Path and query; of a request to the management cluster without the path of Rancher's proxy, of one to a
+    /// downstream cluster with it.
     pub uri: String,
     /// Its body.
     pub body: String,
@@ -223,19 +228,12 @@ impl FaultProxy {
     /// Starts one before this control plane, as its administrator, without faults.
     #[must_use]
     pub fn start(plane: &ControlPlane) -> Self {
-        let mut roots = rustls::RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_file(plane.text("caFile")).unwrap()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let tls = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let server = plane.text("server").strip_prefix("https://").unwrap().to_owned();
-        let upstream = Arc::new(Upstream {
-            address: server.parse().unwrap(),
-            tls: tokio_rustls::TlsConnector::from(Arc::new(tls)),
-            authorization: HeaderValue::from_str(&format!("Bearer {}", plane.text("adminToken"))).unwrap(),
+        let downstream = plane.ready()["downstreams"].as_array().into_iter().flatten();
+        let upstreams = Arc::new(Upstreams {
+            management: Upstream::of(plane.ready()),
+            downstream: downstream
+                .map(|ready| (ready["clusterId"].as_str().unwrap().to_owned(), Upstream::of(ready)))
+                .collect(),
         });
         let state = Arc::<Mutex<State>>::default();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -247,7 +245,7 @@ impl FaultProxy {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 tokio::select! {
-                    () = serve(TcpListener::from_std(listener).unwrap(), &upstream, &shared) => {}
+                    () = serve(TcpListener::from_std(listener).unwrap(), &upstreams, &shared) => {}
                     _ = stopped => {}
                 }
             });
@@ -256,7 +254,7 @@ impl FaultProxy {
         let files = tempfile::tempdir().unwrap();
         let kubeconfig = files.path().join("kubeconfig");
         let proxy = Self { state, address, kubeconfig, files, stop: Some(stop), thread: Some(thread) };
-        proxy.write_kubeconfig("proxied", "");
+        proxy.write_kubeconfig("proxied", &[("proxied", "")]);
         proxy
     }
 
@@ -293,18 +291,27 @@ impl FaultProxy {
     /// A kubeconfig whose server is the path of Rancher's proxy to its local cluster.
     #[must_use]
     pub fn kubeconfig_through_rancher(&self) -> PathBuf {
-        self.write_kubeconfig("through-rancher", RANCHER_PREFIX)
+        self.write_kubeconfig("through-rancher", &[("through-rancher", RANCHER_LOCAL)])
     }
 
-    fn write_kubeconfig(&self, name: &str, prefix: &str) -> PathBuf {
-        let path = if prefix.is_empty() { self.kubeconfig.clone() } else { self.files.path().join(name) };
-        let config = serde_json::json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": name,
-            "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
-            "clusters": [{"name": name, "cluster": {"server": format!("http://{}{prefix}", self.address)}}],
-            "users": [{"name": name, "user": {}}],
-        });
-        std::fs::write(&path, config.to_string()).unwrap();
+    /// A kubeconfig as Rancher's users have: the context `management`, which is current, for its local cluster, and one
+    /// for each of these downstream clusters by its name, all through Rancher's proxy.
+    #[must_use]
+    pub fn kubeconfig_of_rancher(&self, downstreams: &[Downstream]) -> PathBuf {
+        let mut contexts = vec![("management", RANCHER_LOCAL.to_owned())];
+        contexts
+            .extend(downstreams.iter().map(|cluster| (cluster.name(), format!("{RANCHER_PREFIX}{}", cluster.id()))));
+        let contexts: Vec<_> = contexts.iter().map(|(name, prefix)| (*name, prefix.as_str())).collect();
+        self.write_kubeconfig("of-rancher", &contexts)
+    }
+
+    fn write_kubeconfig(&self, file: &str, contexts: &[(&str, &str)]) -> PathBuf {
+        let path = if file == "proxied" { self.kubeconfig.clone() } else { self.files.path().join(file) };
+        let servers: Vec<_> = contexts.iter().map(|(_, prefix)| format!("http://{}{prefix}", self.address)).collect();
+        let reach = |((context, _), server)| Reach { context, server, ca: None, token: None };
+        let clusters: Vec<Reach<'_>> =
+            contexts.iter().copied().zip(servers.iter().map(String::as_str)).map(reach).collect();
+        write_kubeconfig(&path, &clusters);
         path
     }
 }
@@ -322,7 +329,46 @@ struct Upstream {
     authorization: HeaderValue,
 }
 
-async fn serve(listener: TcpListener, upstream: &Arc<Upstream>, state: &Arc<Mutex<State>>) {
+impl Upstream {
+    /// The API server that the control plane printed this about, as its administrator.
+    fn of(ready: &serde_json::Value) -> Self {
+        let text = |key: &str| ready[key].as_str().unwrap();
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(text("caFile")).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Self {
+            address: text("server").strip_prefix("https://").unwrap().parse().unwrap(),
+            tls: tokio_rustls::TlsConnector::from(Arc::new(tls)),
+            authorization: HeaderValue::from_str(&format!("Bearer {}", text("adminToken"))).unwrap(),
+        }
+    }
+}
+
+/// The API servers behind the proxy, the downstream ones by the id of their cluster.
+struct Upstreams {
+    management: Upstream,
+    downstream: Vec<(String, Upstream)>,
+}
+
+impl Upstreams {
+    /// Where a request goes, and what is left of its path; nowhere when there is no such cluster.
+    fn route<'a>(&self, uri: &'a str) -> (Option<&Upstream>, &'a str) {
+        let Some(rest) = uri.strip_prefix(RANCHER_PREFIX) else { return (Some(&self.management), uri) };
+        let (cluster, _) = rest.split_once('/').unwrap_or((rest, ""));
+        let path = &rest[cluster.len()..];
+        if cluster == "local" {
+            return (Some(&self.management), path);
+        }
+        (self.downstream.iter().find(|(id, _)| id == cluster).map(|(_, upstream)| upstream), path)
+    }
+}
+
+async fn serve(listener: TcpListener, upstream: &Arc<Upstreams>, state: &Arc<Mutex<State>>) {
     loop {
         let Ok((stream, _)) = listener.accept().await else { continue };
         let (upstream, state) = (Arc::clone(upstream), Arc::clone(state));
@@ -342,16 +388,21 @@ async fn serve(listener: TcpListener, upstream: &Arc<Upstream>, state: &Arc<Mute
 
 async fn answer(
     request: Request<Incoming>,
-    upstream: Arc<Upstream>,
+    upstreams: Arc<Upstreams>,
     state: Arc<Mutex<State>>,
     handle: Arc<std::net::TcpStream>,
 ) -> Result<Answer, BoxError> {
     let (head, body) = request.into_parts();
     let body = body.collect().await?.to_bytes();
-    let uri = head.uri.to_string();
-    let uri = uri.strip_prefix(RANCHER_PREFIX).unwrap_or(&uri).to_owned();
-    let fault = state.lock().unwrap().judge(head.method.as_str(), &uri, &String::from_utf8_lossy(&body));
-    let mut forwarded = Request::builder().method(head.method).uri(&uri);
+    let whole = head.uri.to_string();
+    let seen = whole.strip_prefix(RANCHER_LOCAL).unwrap_or(&whole);
+    let fault = state.lock().unwrap().judge(head.method.as_str(), seen, &String::from_utf8_lossy(&body));
+    let (upstream, uri) = upstreams.route(&whole);
+    let Some(upstream) = upstream else {
+        // rancher pkg/k8slookup/lookup.go
+        return status(404, &[], r#"{"type":"error","status":"404","message":"failed to find cluster"}"#);
+    };
+    let mut forwarded = Request::builder().method(head.method).uri(uri);
     for (name, value) in head.headers.iter().filter(|(name, _)| **name != HOST && **name != CONNECTION) {
         forwarded = forwarded.header(name, value);
     }
@@ -359,18 +410,19 @@ async fn answer(
         .header(HOST, upstream.address.to_string())
         .header(AUTHORIZATION, &upstream.authorization)
         .body(Full::new(body))?;
+    let downstream = seen.starts_with(RANCHER_PREFIX);
     match fault {
-        None => forward(&upstream, forwarded).await,
+        None => forward(upstream, downstream, forwarded).await,
         Some(Fault::Delay(time)) => {
             tokio::time::sleep(time).await;
-            forward(&upstream, forwarded).await
+            forward(upstream, downstream, forwarded).await
         }
         Some(Fault::Hold(gate)) => {
             gate.pass().await;
-            forward(&upstream, forwarded).await
+            forward(upstream, downstream, forwarded).await
         }
         Some(Fault::ForwardThenSilence) => {
-            forward(&upstream, forwarded).await?.into_body().collect().await?;
+            forward(upstream, downstream, forwarded).await?.into_body().collect().await?;
             std::future::pending().await
         }
         Some(Fault::Reset) => {
@@ -378,7 +430,7 @@ async fn answer(
             Err("reset".into())
         }
         Some(Fault::TruncatedBody) => {
-            let (mut head, body) = forward(&upstream, forwarded).await?.into_parts();
+            let (mut head, body) = forward(upstream, downstream, forwarded).await?.into_parts();
             let body = body.collect().await?.to_bytes();
             head.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
             let cut = Cut { half: Some(body.slice(..body.len() / 2)), promised: body.len() as u64, sent: false };
@@ -403,8 +455,18 @@ fn status(code: u16, headers: &[(&'static str, String)], body: &str) -> Result<A
     Ok(answer)
 }
 
-async fn forward(upstream: &Upstream, request: Request<Full<Bytes>>) -> Result<Answer, BoxError> {
-    let tcp = TcpStream::connect(upstream.address).await?;
+/// Through Rancher (`downstream`) a server that is not there is a tunnel that is down.
+async fn forward(upstream: &Upstream, downstream: bool, request: Request<Full<Bytes>>) -> Result<Answer, BoxError> {
+    let tcp = match TcpStream::connect(upstream.address).await {
+        Err(_) if downstream => {
+            return status(
+                500,
+                &[("content-type", "text/plain; charset=utf-8".to_owned())],
+                "cluster agent disconnected",
+            );
+        }
+        tcp => tcp?,
+    };
     tcp.set_nodelay(true)?;
     let tls = upstream.tls.connect(ServerName::from(upstream.address.ip()), tcp).await?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(tls)).await?;
