@@ -184,7 +184,13 @@ pub trait Doctor: Clone + Send + Sync + 'static {
         let _ = (question, namespace);
     }
 
-    /// The question's flags as typed, for commands that are offered to be copied.
+    /// The positional argument of the question as typed, for commands that are offered to be copied.
+    fn target(&self, question: &Self::Question) -> Option<String> {
+        let _ = question;
+        None
+    }
+
+    /// The question's flags as typed, without its positional argument, for commands that are offered to be copied.
     fn repeat(&self, question: &Self::Question) -> Vec<String> {
         let _ = question;
         Vec::new()

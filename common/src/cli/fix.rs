@@ -84,6 +84,8 @@ struct Past {
     backup: backup::Place,
     /// kubectl-like lines of what was done.
     log: Vec<String>,
+    /// Whether any of it can be taken back.
+    undoable: bool,
     /// Where things stand still.
     stuck: String,
     /// What is left for a person to do because of it.
@@ -133,19 +135,19 @@ impl Course {
         };
         // Newest first: each backup holds what was there before its round. A round that may have written something names
         // its own backup, even if no write is known to have been made.
-        let mut backups = self.past.iter().rev().map(|past| &past.backup);
+        let mut backups = self.past.iter().rev();
         if outcome.undo.is_none()
             && exit != Exit::Partial
             && let Some(newest) = backups.next()
         {
-            outcome.undo = Some(undo_command(session, &newest.id));
-            outcome.backup = Some(newest.directory());
+            outcome.undo = newest.undoable.then(|| undo_words(session, &newest.backup.id));
+            outcome.backup.get_or_insert_with(|| newest.backup.directory());
         }
-        for (index, earlier) in backups.enumerate() {
+        for (index, earlier) in backups.filter(|past| past.undoable).enumerate() {
             if index == 0 {
                 outcome.next.push("to take back what earlier rounds did as well, after the last one:".to_owned());
             }
-            outcome.next.push(format!("  {}", shell_line(&undo_command(session, &earlier.id))));
+            outcome.next.push(format!("  {}", shell_line(&undo_words(session, &earlier.backup.id))));
         }
         report.result = Some(outcome);
         exit
@@ -204,7 +206,10 @@ impl<D: Doctor> Run<'_, D> {
             Prepared::End(exit) => return Ok(Ended::here(report, exit)),
         };
         let asked = Instant::now();
-        let again = session.invocation(question).command(&["fix", "--confirm", &repair.plan.digest()]);
+        let (digest, subject) = (repair.plan.digest(), session.doctor.target(question));
+        let words: Vec<&str> =
+            ["fix"].into_iter().chain(subject.as_deref()).chain(["--confirm", digest.as_str()]).collect();
+        let again = session.invocation(question).command(&words);
         let consent =
             obtain_consent(session, interrupt, &mut report, &repair.plan, &target(live), &flags, &again).await?;
         let confirmed = match consent {
@@ -341,7 +346,7 @@ impl<D: Doctor> Run<'_, D> {
             applied: repair.plan.actions.len(),
             of: repair.plan.actions.len(),
             backup: Some(backup.directory().display().to_string()),
-            undo: Some(undo_command(session, &repair.place.id)),
+            undo: undo_command(session, &repair, repair.plan.actions.len()),
             ..Outcome::default()
         };
         let exit = loop {
@@ -366,7 +371,8 @@ impl<D: Doctor> Run<'_, D> {
                     if course.past.len() + 1 < ROUNDS {
                         drop(progress);
                         let digest = repair.plan.digest();
-                        let past = Past { digest, backup: repair.place, log, stuck, afterwards };
+                        let undoable = undo_command(session, &repair, repair.plan.actions.len()).is_some();
+                        let past = Past { digest, backup: repair.place, log, undoable, stuck, afterwards };
                         return Ended::Stuck(Box::new(past), Box::new(report));
                     }
                     outcome.message = format!("after {ROUNDS} rounds: {stuck}");
@@ -643,14 +649,21 @@ pub(super) fn conclude_partial<D: Doctor>(
             Vec::new()
         },
         backup: Some(repair.place.directory()),
-        undo: (applied.done > 0).then(|| undo_command(session, &repair.place.id)),
+        undo: undo_command(session, repair, applied.done),
         ..Outcome::default()
     });
     Some(exit)
 }
 
-/// The command that puts things back.
-pub(super) fn undo_command<D: Doctor>(session: &Session<D>, id: &str) -> Vec<String> {
+/// The command that puts back what the first `done` actions changed, if any of it can be put back.
+fn undo_command<D: Doctor>(session: &Session<D>, repair: &Repair, done: usize) -> Option<Vec<String>> {
+    let done = repair.plan.actions.iter().take(done);
+    done.clone()
+        .any(|action| action.reversibility != Reversibility::Irreversible)
+        .then(|| undo_words(session, &repair.place.id))
+}
+
+fn undo_words<D: Doctor>(session: &Session<D>, id: &str) -> Vec<String> {
     super::invocation::invocation(&session.argv0, &session.flags, Vec::new()).command(&["undo", id])
 }
 

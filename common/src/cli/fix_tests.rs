@@ -172,8 +172,8 @@ impl Doctor for Rounds {
         vec!["clean up".to_owned(), format!("forget {}", holder(before))]
     }
 
-    fn repeat(&self, question: &Target) -> Vec<String> {
-        question.target.iter().cloned().collect()
+    fn target(&self, question: &Target) -> Option<String> {
+        question.target.clone()
     }
 }
 

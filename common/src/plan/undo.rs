@@ -31,6 +31,15 @@ pub fn plan(saved: &Saved) -> Undo {
         .collect();
     for number in saved.applied().into_iter().rev() {
         let Some(action) = saved.plan.actions.get(number - 1) else { continue };
+        if action.reversibility == Reversibility::Irreversible {
+            // An object made again would have another identity, and nobody would know what it was for.
+            undo.left.push(format!(
+                "{}: cannot be brought back; as it was it is in {}",
+                action.object,
+                saved.directory.join("objects").display()
+            ));
+            continue;
+        }
         let before =
             saved.objects.iter().find(|object| object["metadata"]["uid"].as_str() == action.object.uid.as_deref());
         match (&action.operation, before) {

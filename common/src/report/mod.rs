@@ -360,7 +360,11 @@ impl Report {
         let not_run: Vec<NotRun> = snapshot
             .failures()
             .map(|(reading, failure)| NotRun {
-                what: reading.want.to_string(),
+                what: if reading.place.is_here() {
+                    reading.want.to_string()
+                } else {
+                    format!("{} of {}", reading.want, reading.place)
+                },
                 why: reading.why.clone(),
                 required: reading.required,
                 reason: failure.kind.clone(),

@@ -9,6 +9,7 @@ use owo_colors::Style;
 
 use super::{FindingReport, PlanReport, Report, Verdict};
 use crate::exit::Exit;
+use crate::finding::shared::NO_SUCH_TARGET;
 use crate::finding::{Evidence, Severity};
 use crate::text::{count, escape, shell_line};
 use crate::time::{human, rfc3339};
@@ -33,8 +34,11 @@ pub(super) fn report(report: &Report, styles: &Styles, width: usize, wide: bool)
         }
     }
     out.verdict(report);
-    if let Some(undo) = report.result.as_ref().and_then(|result| result.undo.as_ref()) {
+    let result = report.result.as_ref();
+    if let Some(undo) = result.and_then(|result| result.undo.as_ref()) {
         let _ = writeln!(out.text, "Undo: {}", styles.command.style(shell_line(undo)));
+    } else if let Some(backup) = result.filter(|_| report.changed).and_then(|result| result.backup.as_ref()) {
+        let _ = writeln!(out.text, "Backup: {}", escape(backup));
     }
     out.text
 }
@@ -216,6 +220,9 @@ impl Page<'_> {
             Verdict::Problem => problems(),
             Verdict::Inconclusive => {
                 format!("INCONCLUSIVE, {} could not be judged", count(summary.unknown, "check", "checks"))
+            }
+            Verdict::WrongTarget if report.findings.iter().any(|finding| finding.code == NO_SUCH_TARGET.code) => {
+                "NO SUCH TARGET".to_owned()
             }
             Verdict::WrongTarget => "WRONG CLUSTER".to_owned(),
             Verdict::Fixed => "FIXED and verified".to_owned(),

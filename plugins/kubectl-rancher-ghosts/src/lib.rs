@@ -102,6 +102,15 @@ impl Doctor for GhostsDoctor {
         question.namespace.get_or_insert_with(|| namespace.to_owned());
     }
 
+    fn target(&self, question: &Question) -> Option<String> {
+        question.target.as_ref().map(ToString::to_string)
+    }
+
+    /// Longer than any step may stand still: pods are given their time to end.
+    fn verify_timeout(&self) -> std::time::Duration {
+        std::time::Duration::from_secs(15 * 60)
+    }
+
     fn repeat(&self, question: &Question) -> Vec<String> {
         question.repeat()
     }

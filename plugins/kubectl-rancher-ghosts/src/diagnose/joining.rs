@@ -58,7 +58,7 @@ pub(crate) fn judge(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture, mac
         HostSeen::No => {}
     }
     let mut evidence = vec![
-        Evidence::new("registered", registered).from("Machine .metadata.creationTimestamp"),
+        Evidence::new("registered", format!("{} ago", human(waited))).from("Machine .metadata.creationTimestamp"),
         Evidence::new("node", "none").from("Machine .status.nodeRef"),
     ];
     match plan {
