@@ -94,7 +94,6 @@ pub(crate) fn remedy(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture) ->
         }],
     );
     pause.facts = picture::facts(machine);
-    pause.dependents = picture::dependents(scene, cluster, picture);
     pause.reversibility = Reversibility::Reversible;
     let delete = Action {
         operation: Operation::Delete { grace_period_seconds: None },
@@ -105,6 +104,7 @@ pub(crate) fn remedy(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture) ->
             until: Until::Condition { kind: "Paused".to_owned(), status: "True".to_owned() },
             seconds: NOTICE_SECONDS,
         }),
+        dependents: picture::dependents(scene, cluster, picture),
         leaves: vec![
             format!("Node {node_name} and machine {} stay as they are", live.row.name),
             "this machine's identity cannot be brought back".to_owned(),
