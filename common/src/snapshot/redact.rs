@@ -54,12 +54,10 @@ pub fn redact_object(resource: &ResourceType, object: &mut Value) {
         }
     }
     if resource.group.is_empty() && resource.plural == "secrets" {
-        if object["type"] == MACHINE_PLAN_TYPE
-            && object.get(MACHINE_PLAN).is_none()
-            && let Some(data) = object.get("data").and_then(Value::as_object)
-        {
-            let told = serde_json::to_value(MachinePlan::of_data(data)).unwrap_or_default();
-            object[MACHINE_PLAN] = told;
+        if object["type"] == MACHINE_PLAN_TYPE && object.get(MACHINE_PLAN).is_none() {
+            // One that was not planned yet has no data at all.
+            let plan = object.get("data").and_then(Value::as_object).map(MachinePlan::of_data).unwrap_or_default();
+            object[MACHINE_PLAN] = serde_json::to_value(plan).unwrap_or_default();
         }
         for field in ["data", "stringData"] {
             if let Some(data) = object.get_mut(field).and_then(Value::as_object_mut) {

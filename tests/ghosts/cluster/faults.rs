@@ -40,7 +40,8 @@ fn what_cannot_be_read_is_never_green_and_an_unanswered_deletion_is_looked_at() 
         ] {
             proxy.rule(Match::of("GET", path), fault);
             let check = run(&["check", "edge", "-o", "json"]);
-            check.expect_code(5);
+            // What was proven without it stays proven.
+            assert!([3, 5].contains(&check.code), "{name} of {path}: {check}");
             assert!(codes(&check.json()).contains(&"RX001"), "{name} of {path}: {check}");
             let fix = run(&["fix", &target]);
             fix.expect_code(5);

@@ -28,7 +28,7 @@ fn other_ways_to_the_nodes() {
     let proxy = FaultProxy::start(&world);
     let rancher = proxy.kubeconfig_of_rancher(&[world.downstream("edge")]);
     let through = |args: &[&str]| Program::new(PLUGIN).env("KUBECONFIG", &rancher).args(args);
-    assert!(fixable(through(&["check", "edge", "--context", "local"])), "the Nodes were read through Rancher");
+    assert!(fixable(through(&["check", "edge", "--context", "management"])), "the Nodes were read through Rancher");
     assert!(proxy.seen().iter().any(|seen| seen.uri.contains(world.downstream("edge").id())));
 
     // The nodes of another cluster prove nothing about this one.

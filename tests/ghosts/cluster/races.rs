@@ -96,6 +96,5 @@ fn a_finalizer_is_never_taken_off_an_object_that_changed() {
     });
     output.expect_code(6).expect_words("has changed");
     assert_eq!(infra()["metadata"]["finalizers"].as_array().unwrap().len(), 1);
-    // The attempt was made and refused by the server.
-    assert_eq!(writes(&world).len(), 0, "the plugin's own audit entries go through the proxy's identity");
+    assert!(writes(&world).is_empty(), "{:#?}", writes(&world));
 }

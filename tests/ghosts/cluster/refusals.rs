@@ -6,6 +6,12 @@ use super::{CONTROL_PLANES, LIMIT, QUICK, WORKERS, codes, edge, expect_refusal, 
 
 const GHOST: &str = "custom-2d74d4c9a104";
 
+/// The machine that the others are joined to; its removal is refused for another reason than that of the others.
+fn init_node(world: &World) -> String {
+    let secrets = world.get(&["secrets", "-n", "fleet-default", "-l", "rke.cattle.io/init-node=true"]);
+    secrets["items"][0]["metadata"]["labels"]["rke.cattle.io/machine-name"].as_str().unwrap().to_owned()
+}
+
 #[test]
 fn guards() {
     let world = World::start(&["--holder", "live", "--downstream", "edge"]);
@@ -49,11 +55,13 @@ fn guards() {
     restore("Finished");
 
     // Vanished etcd machines: with two of three healthy there is a quorum without it, with one there is not.
-    let (machine, node) = CONTROL_PLANES[2];
+    let init = init_node(&world);
+    let others: Vec<_> = CONTROL_PLANES.iter().filter(|(machine, _)| *machine != init).collect();
+    let (machine, node) = others[0];
     world.etcd("edge", false);
     world.node_gone("edge", node);
     let vanished = format!("edge/{machine}");
-    let kubelet_down = CONTROL_PLANES[1].1;
+    let kubelet_down = others[1].1;
     world.kubelet("edge", kubelet_down, false);
     eventually("a node is NotReady", std::time::Duration::from_secs(120), || {
         let node = world.downstream("edge").get(&["node", kubelet_down]);
@@ -85,9 +93,7 @@ fn the_last_of_a_role_and_small_etcds() {
     join_all(&world, "edge", &[WORKERS[0]]);
     eventually("all plans are applied", LIMIT, || world.waits_for("edge").is_empty());
 
-    // Not the init node, which is refused for another reason.
-    let init = world.get(&["secrets", "-n", "fleet-default", "-l", "rke.cattle.io/init-node=true"]);
-    let init = init["items"][0]["metadata"]["labels"]["rke.cattle.io/machine-name"].as_str().unwrap().to_owned();
+    let init = init_node(&world);
     let (lost, node) = two.iter().find(|(machine, _)| *machine != init).unwrap();
     world.node_gone("edge", node);
     world.node_gone("edge", WORKERS[0].1);

@@ -11,6 +11,9 @@ const GHOST: &str = "custom-2d74d4c9a104";
 fn grant(world: &World, printed: &str) {
     // What is for the downstream clusters stands behind its own heading.
     let here = printed.split("# In each downstream cluster").next().unwrap().trim_end().trim_end_matches("---");
+    for namespace in ["cattle-capi-system", "cattle-provisioning-capi-system"] {
+        world.kubectl_program(["create", "namespace", namespace]).run();
+    }
     world.apply(here);
     let mut bindings = Vec::new();
     for document in here.split("---\n").filter(|text| text.contains("kind:")) {

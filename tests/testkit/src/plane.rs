@@ -20,7 +20,7 @@ const START_LIMIT: Duration = Duration::from_secs(90);
 /// For the answer to a command.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 /// Control planes at once: each takes a core while it starts.
-const AT_ONCE: usize = 3;
+const AT_ONCE: usize = 4;
 
 /// A program built beside the control plane: `kubectl`, `helm`, `krew` …
 ///
