@@ -5,7 +5,7 @@
 SHELL := /bin/sh
 PREFIX ?= $(HOME)/.local
 CARGO ?= cargo
-PLUGINS := rancher-lease
+PLUGINS := rancher-lease rancher-ghosts
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
 .DEFAULT_GOAL := help
@@ -26,7 +26,7 @@ install: release ## Put the plugins and their completion helpers into PREFIX/bin
 uninstall: ## Remove what `make install` put into PREFIX/bin
 	@sh tests/scripts/install.sh --remove "$(PREFIX)" $(PLUGINS)
 
-demo: ## Watch a dead leader being diagnosed and repaired on a real API server
+demo: ## Watch a dead leader and a ghost machine being diagnosed and repaired on real API servers
 	@sh tests/scripts/demo.sh
 
 sandbox: ## A real API server with a Rancher whose leader is dead; stays up until Ctrl-C

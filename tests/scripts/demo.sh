@@ -1,6 +1,7 @@
 #!/bin/sh
 # The demo: a real API server, three Rancher replicas with Rancher's real leader election, and a Lease of 45 hours that
-# names a dead pod. `kubectl rancher-lease` finds it and repairs it.
+# names a dead pod: `kubectl rancher-lease` finds it and repairs it. Then a downstream cluster with Cluster API's real
+# controller, and a ghost machine that blocks a rotation of certificates: `kubectl rancher-ghosts` removes it.
 #
 # On a terminal it asks before it repairs, as on your own cluster; otherwise it agrees by flag and says so.
 set -eu
@@ -14,13 +15,15 @@ if ! command -v go >/dev/null; then
     say "Go 1.26 or newer is not installed: this is a recorded incident, not a live cluster"
     echo '$ kubectl rancher-lease check --from tests/incidents/rl101-holder-gone'
     "${CARGO_TARGET_DIR:-target}/debug/kubectl-rancher-lease" check --from tests/incidents/rl101-holder-gone || true
-    say "not shown: the repair (it needs a real API server), the new leader, and the clusters coming back"
+    echo '$ kubectl rancher-ghosts check --from tests/incidents/ghosts-rg101-rotation-waits'
+    "${CARGO_TARGET_DIR:-target}/debug/kubectl-rancher-ghosts" check --from tests/incidents/ghosts-rg101-rotation-waits || true
+    say "not shown: the repairs (they need a real API server), the new leader, the clusters coming back, the rotation going on"
     exit 0
 fi
 
 work=$(mktemp -d)
 log=$work/build.log
-echo "building the control plane and the plugin (some minutes the first time) …"
+echo "building the control plane and the plugins (some minutes the first time) …"
 sh tests/control-plane/build.sh >"$log" 2>&1 &
 plane=$!
 cargo build --locked --workspace --bins
@@ -31,17 +34,19 @@ fi
 
 bin=$work/bin
 mkdir -p "$bin"
-ln -s "$PWD/${CARGO_TARGET_DIR:-target}/debug/kubectl-rancher-lease" "$bin/kubectl-rancher_lease"
+for plugin in lease ghosts; do
+    ln -s "$PWD/${CARGO_TARGET_DIR:-target}/debug/kubectl-rancher-$plugin" "$bin/kubectl-rancher_$plugin"
+done
 ln -s "$PWD/tests/control-plane/bin/kubectl" "$bin/kubectl"
 PATH=$bin:$PATH
 export PATH
 XDG_STATE_HOME=$work/state
 export XDG_STATE_HOME
 
-echo "starting etcd, kube-apiserver, kube-controller-manager, kwok and three Rancher replicas …"
+echo "starting etcd, kube-apiserver and kube-controller-manager twice, Cluster API, kwok and three Rancher replicas …"
 mkfifo "$work/stop"
 # The world lives as long as its standard input is open.
-tests/control-plane/bin/control-plane world --dir "$work/world" --holder dead --clusters 5 \
+tests/control-plane/bin/control-plane world --dir "$work/world" --holder dead --clusters 5 --downstream edge \
     <"$work/stop" >"$work/world.json" 2>"$work/world.log" &
 world=$!
 exec 9>"$work/stop"
@@ -85,3 +90,53 @@ fi
 say "and now"
 echo '$ kubectl rancher-lease'
 kubectl rancher-lease
+
+# What is said to the world, answered by one line each.
+tell() {
+    lines=$(wc -l <"$work/world.json")
+    echo "$*" >&9
+    until [ "$(wc -l <"$work/world.json")" -gt "$lines" ]; do sleep 0.1; done
+}
+edge=$work/world/downstream/edge/kubeconfig
+for machine in custom-898d97f03763 custom-f489526f114a custom-0cf3ab0002bb; do
+    tell machine edge $machine etcd,controlplane
+done
+tell machine edge custom-3524fa7f0d71 worker
+node=1
+for machine in custom-898d97f03763 custom-f489526f114a custom-0cf3ab0002bb custom-3524fa7f0d71; do
+    tell join edge $machine node0$node
+    node=$((node + 1))
+done
+until [ "$(kubectl get machines -n fleet-default | grep -c Running)" = 4 ]; do sleep 0.5; done
+tell machine edge custom-2d74d4c9a104 etcd
+tell rotate edge
+sleep 3
+
+say "certificates are to be rotated in cluster edge, and nothing happens"
+echo '$ kubectl get machines -n fleet-default'
+kubectl get machines -n fleet-default
+
+say "which machine is it, and what waits for it? (30 minutes are 2 seconds here)"
+echo '$ kubectl rancher-ghosts check edge --grace 2s'
+kubectl rancher-ghosts check edge --grace 2s --downstream-kubeconfig "$edge" || echo "(exit code $?)"
+echo '$ kubectl rancher-ghosts whois node01'
+kubectl rancher-ghosts whois node01
+
+say "remove it"
+ghost="edge/custom-2d74d4c9a104 --grace 2s"
+if [ -t 0 ] && [ -t 2 ] && [ -z "${CI:-}" ]; then
+    echo "\$ kubectl rancher-ghosts fix $ghost"
+    # shellcheck disable=SC2086 # words
+    kubectl rancher-ghosts fix $ghost --downstream-kubeconfig "$edge"
+else
+    # shellcheck disable=SC2086 # words
+    digest=$(kubectl rancher-ghosts fix $ghost --downstream-kubeconfig "$edge" -o json |
+        sed -n 's/.*"digest": "\([0-9a-f]*\)".*/\1/p' | head -n 1)
+    echo "\$ kubectl rancher-ghosts fix $ghost --confirm $digest"
+    # shellcheck disable=SC2086 # words
+    kubectl rancher-ghosts fix $ghost --downstream-kubeconfig "$edge" --confirm "$digest"
+fi
+
+say "and now"
+echo '$ kubectl rancher-ghosts check edge'
+kubectl rancher-ghosts check edge --downstream-kubeconfig "$edge"
