@@ -110,15 +110,20 @@ func machineCRDs() []*apiextensionsv1.CustomResourceDefinition {
 		"auth.cattle.io/cluster-indexed": "true", "cluster.x-k8s.io/v1beta1": "v1", "cluster.x-k8s.io/v1beta2": "v1",
 	}
 	var crds []*apiextensionsv1.CustomResourceDefinition
-	for _, kind := range []struct{ group, kind, plural string }{
-		{"rke.cattle.io", "RKECluster", "rkeclusters"},
-		{"rke.cattle.io", "RKEControlPlane", "rkecontrolplanes"},
-		{"rke.cattle.io", "RKEBootstrap", "rkebootstraps"},
-		{"rke.cattle.io", "CustomMachine", "custommachines"},
-		{"rke.cattle.io", "ETCDSnapshot", "etcdsnapshots"},
-		{"rke-machine.cattle.io", "VmwarevsphereMachine", "vmwarevspheremachines"},
+	for _, kind := range []struct {
+		group, kind, plural string
+		status              bool
+	}{
+		{"rke.cattle.io", "RKECluster", "rkeclusters", true},
+		{"rke.cattle.io", "RKEControlPlane", "rkecontrolplanes", true},
+		{"rke.cattle.io", "RKEBootstrap", "rkebootstraps", true},
+		{"rke.cattle.io", "RKEBootstrapTemplate", "rkebootstraptemplates", false},
+		{"rke.cattle.io", "CustomMachine", "custommachines", true},
+		{"rke.cattle.io", "ETCDSnapshot", "etcdsnapshots", true},
+		{"rke-machine.cattle.io", "VmwarevsphereMachine", "vmwarevspheremachines", true},
+		{"rke-machine.cattle.io", "VmwarevsphereMachineTemplate", "vmwarevspheremachinetemplates", false},
 	} {
-		crd := schemaless(kind.group, "v1", kind.kind, kind.plural, apiextensionsv1.NamespaceScoped, true)
+		crd := schemaless(kind.group, "v1", kind.kind, kind.plural, apiextensionsv1.NamespaceScoped, kind.status)
 		crd.Labels = contract
 		crds = append(crds, crd)
 	}

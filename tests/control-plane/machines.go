@@ -183,6 +183,9 @@ func (r *provisioner) playInfrastructure(ctx context.Context, c *clusterView, in
 		set(o, true, "status", "ready")
 		set(o, true, "status", "initialization", "provisioned")
 		if !custom {
+			labels := o.GetLabels()
+			labels[capiMachineName] = m.GetName()
+			o.SetLabels(labels)
 			set(o, name.SafeConcatName(o.GetName(), "machine", "provision"), "status", "jobName")
 			set(o, "cattle-global-data:cc-edge", "status", "cloudCredentialSecretName")
 			setCondition(o, condition{kind: "CreateJob", status: "True"}, time.Now())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,7 +25,7 @@ type machineWorld struct {
 }
 
 // machineCommands are the commands on stdin that machineWorld obeys.
-var machineCommands = []string{"machine", "join", "agent", "node-gone", "kubelet", "downstream", "capi", "provisioner", "rotate", "etcd"}
+var machineCommands = []string{"machine", "pool", "join", "agent", "node-gone", "kubelet", "downstream", "capi", "provisioner", "rotate", "etcd"}
 
 func newMachineWorld(w *world) (*machineWorld, error) {
 	capi, err := newClusterAPI(w.plane, w.clients)
@@ -65,6 +66,9 @@ func (m *machineWorld) startClusterAPI(ctx context.Context) error {
 	}
 	w := m.world
 	if err := createCRDs(ctx, w.plane, w.clients.apiextensions, append(definitions, machineCRDs()...)); err != nil {
+		return err
+	}
+	if err := w.plane.restartControllerManager(); err != nil {
 		return err
 	}
 	if err := m.clusterAPI.start(); err != nil {
@@ -167,6 +171,8 @@ func (m *machineWorld) command(ctx context.Context, words []string) (any, error)
 	switch {
 	case name == "machine" && (len(args) == 3 || len(args) == 4):
 		return m.createMachine(ctx, d, arg(1), strings.Split(arg(2), ","), arg(3))
+	case name == "pool" && len(args) == 4:
+		return m.createPool(ctx, d, arg(1), strings.Split(arg(2), ","), arg(3))
 	case name == "join" && len(args) == 3:
 		return m.provisioner.join(ctx, d, arg(1), arg(2))
 	case name == "node-gone" && len(args) == 2:
@@ -248,17 +254,8 @@ func (m *machineWorld) rotate(ctx context.Context, d *downstream) (any, error) {
 	return map[string]any{"cluster": d.cluster, "generation": generation}, nil
 }
 
-// createMachine makes the three objects of a machine that has yet to join: those
-// of a host on which the registration command ran, or of a driver's server.
-func (m *machineWorld) createMachine(ctx context.Context, d *downstream, machine string, roles []string, kind string) (any, error) {
-	infraKind, infraResource, group := "CustomMachine", customMachines, "rke.cattle.io"
-	switch kind {
-	case "", "custom":
-	case "vsphere":
-		infraKind, infraResource, group = "VmwarevsphereMachine", vsphereMachines, "rke-machine.cattle.io"
-	default:
-		return nil, fmt.Errorf("a machine is custom or vsphere, not %q", kind)
-	}
+// machineLabels are those of a machine with these roles and of its parts.
+func machineLabels(d *downstream, roles []string) (map[string]any, error) {
 	labels := map[string]any{
 		clusterNameLabel: d.cluster, "rke.cattle.io/cluster-name": d.cluster, "cattle.io/os": "linux",
 	}
@@ -274,6 +271,78 @@ func (m *machineWorld) createMachine(ctx context.Context, d *downstream, machine
 		default:
 			return nil, fmt.Errorf("a role is etcd, controlplane or worker, not %q", role)
 		}
+	}
+	return labels, nil
+}
+
+// createPool makes a machine pool: a MachineDeployment, whose machines Cluster
+// API's controller makes, and makes anew (rancher
+// pkg/controllers/provisioningv2/provisioningcluster/template.go).
+func (m *machineWorld) createPool(ctx context.Context, d *downstream, pool string, roles []string, count string) (any, error) {
+	replicas, err := strconv.ParseInt(count, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	name := d.cluster + "-" + pool
+	labels, err := machineLabels(d, roles)
+	if err != nil {
+		return nil, err
+	}
+	labels["rke.cattle.io/rke-machine-pool-name"] = pool
+	meta := map[string]any{"name": name, "namespace": workspace, "labels": labels}
+	selected := map[string]any{clusterNameLabel: d.cluster, "cluster.x-k8s.io/deployment-name": name}
+	all := map[string]any{"cluster.x-k8s.io/deployment-name": name}
+	for key, value := range labels {
+		all[key] = value
+	}
+	template := func(group, kind string, spec map[string]any) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": group + "/v1", "kind": kind, "metadata": meta,
+			"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"labels": labels}, "spec": spec}},
+		}}
+	}
+	for _, part := range []struct {
+		resource schema.GroupVersionResource
+		object   *unstructured.Unstructured
+	}{
+		{rkeBootstraps.GroupVersion().WithResource("rkebootstraptemplates"), template("rke.cattle.io", "RKEBootstrapTemplate", map[string]any{"clusterName": d.cluster})},
+		{vsphereMachines.GroupVersion().WithResource("vmwarevspheremachinetemplates"), template("rke-machine.cattle.io", "VmwarevsphereMachineTemplate", map[string]any{})},
+		{capiMachines.GroupVersion().WithResource("machinedeployments"), &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": capiMachines.GroupVersion().String(), "kind": "MachineDeployment", "metadata": meta,
+			"spec": map[string]any{
+				"clusterName": d.cluster, "replicas": replicas, "selector": map[string]any{"matchLabels": selected},
+				"template": map[string]any{
+					"metadata": map[string]any{"labels": all, "annotations": map[string]any{excludeDraining: "true"}},
+					"spec": map[string]any{
+						"clusterName":       d.cluster,
+						"bootstrap":         map[string]any{"configRef": map[string]any{"apiGroup": "rke.cattle.io", "kind": "RKEBootstrapTemplate", "name": name}},
+						"infrastructureRef": map[string]any{"apiGroup": "rke-machine.cattle.io", "kind": "VmwarevsphereMachineTemplate", "name": name},
+					},
+				},
+			},
+		}}},
+	} {
+		if _, err := m.world.clients.dynamic.Resource(part.resource).Namespace(workspace).Create(ctx, part.object, metav1.CreateOptions{}); err != nil {
+			return nil, err
+		}
+	}
+	return map[string]any{"machineDeployment": name, "replicas": replicas}, nil
+}
+
+// createMachine makes the three objects of a machine that has yet to join: those
+// of a host on which the registration command ran, or of a driver's server.
+func (m *machineWorld) createMachine(ctx context.Context, d *downstream, machine string, roles []string, kind string) (any, error) {
+	infraKind, infraResource, group := "CustomMachine", customMachines, "rke.cattle.io"
+	switch kind {
+	case "", "custom":
+	case "vsphere":
+		infraKind, infraResource, group = "VmwarevsphereMachine", vsphereMachines, "rke-machine.cattle.io"
+	default:
+		return nil, fmt.Errorf("a machine is custom or vsphere, not %q", kind)
+	}
+	labels, err := machineLabels(d, roles)
+	if err != nil {
+		return nil, err
 	}
 	machineAnnotations := map[string]any{}
 	if infraKind == "CustomMachine" {

@@ -68,6 +68,8 @@ type plane struct {
 	apiServer      *child
 	apiServerFlags []string
 
+	controllerManager *child
+
 	mu       sync.Mutex
 	children []*child
 	stopping bool
@@ -128,7 +130,14 @@ func tryStartPlane(ctx context.Context, options planeOptions) (_ *plane, err err
 	if err := p.startAPIServer(ctx); err != nil {
 		return nil, err
 	}
-	if _, err := p.run("kube-controller-manager",
+	if err := p.startControllerManager(); err != nil {
+		return nil, err
+	}
+	return p, p.waitForNamespace(ctx, metav1.NamespaceSystem)
+}
+
+func (p *plane) startControllerManager() (err error) {
+	p.controllerManager, err = p.run("kube-controller-manager",
 		"--kubeconfig="+p.Kubeconfig,
 		"--leader-elect=false",
 		"--use-service-account-credentials=false",
@@ -137,10 +146,17 @@ func tryStartPlane(ctx context.Context, options planeOptions) (_ *plane, err err
 		"--kube-api-qps=300", "--kube-api-burst=400",
 		// Created when missing, by default outside of the directory.
 		"--flex-volume-plugin-dir="+filepath.Join(p.Dir, "flexvolume"),
-	); err != nil {
-		return nil, err
-	}
-	return p, p.waitForNamespace(ctx, metav1.NamespaceSystem)
+	)
+	return err
+}
+
+// restartControllerManager makes the garbage collector look at kinds that have
+// been defined since: by itself it does so every 30 s, and until then owned
+// objects of those kinds stay.
+func (p *plane) restartControllerManager() error {
+	p.spare(p.controllerManager)
+	p.controllerManager.kill()
+	return p.startControllerManager()
 }
 
 func (p *plane) makeDir() error {

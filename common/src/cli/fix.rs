@@ -17,8 +17,9 @@ use crate::finding::{Diagnosis, Severity};
 use crate::plan::apply::{self, Applied, Preflight};
 use crate::plan::backup::{self, Backup};
 use crate::plan::consent::{self, Confirmed, Consent, Given};
-use crate::plan::{Plan, Reversibility};
+use crate::plan::{Operation, Plan, Reversibility};
 use crate::report::{FailOn, Outcome, PlanReport, Report, Verdict, plan_text};
+use crate::resource::ObjectRef;
 use crate::snapshot::Snapshot;
 use crate::text::{count, shell_line, some_of};
 use crate::time::{Timestamp, human};
@@ -657,9 +658,15 @@ pub(super) fn conclude_partial<D: Doctor>(
 
 /// The command that puts back what the first `done` actions changed, if any of it can be put back.
 fn undo_command<D: Doctor>(session: &Session<D>, repair: &Repair, done: usize) -> Option<Vec<String>> {
-    let done = repair.plan.actions.iter().take(done);
-    done.clone()
-        .any(|action| action.reversibility != Reversibility::Irreversible)
+    let done = &repair.plan.actions[..done.min(repair.plan.actions.len())];
+    let deleted = |object: &ObjectRef| {
+        done.iter().any(|a| matches!(a.operation, Operation::Delete { .. }) && a.object == *object)
+    };
+    done.iter()
+        .any(|action| {
+            let irreversible = action.reversibility == Reversibility::Irreversible;
+            !irreversible && (matches!(action.operation, Operation::Delete { .. }) || !deleted(&action.object))
+        })
         .then(|| undo_words(session, &repair.place.id))
 }
 

@@ -75,7 +75,11 @@ impl Doctor for GhostsDoctor {
         Box::new(verify::Removal::new(question, snapshot, plan))
     }
 
-    fn afterwards(&self, question: &Question, before: &Snapshot, _: &Plan) -> Vec<String> {
+    fn afterwards(&self, question: &Question, before: &Snapshot, plan: &Plan) -> Vec<String> {
+        if plan.repairs.iter().any(|code| code == findings::NODE_CLAIMED_TWICE.code) {
+            // The host is that of the live machine: nothing is to be cleaned there.
+            return Vec::new();
+        }
         let fleet = Fleet::of(question, before);
         let [cluster] = fleet.targets(question)[..] else { return Vec::new() };
         match question.machine().and_then(|name| cluster.machine(name)) {

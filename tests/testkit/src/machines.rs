@@ -108,6 +108,14 @@ impl World {
         self.uid(&format!("machine {cluster} {machine} {roles} vsphere"))
     }
 
+    /// A machine pool of the vSphere node driver; the name of its `MachineDeployment`. Its machines, which have yet to
+    /// join, come from Cluster API's real controller, and again when they are deleted.
+    #[track_caller]
+    pub fn pool(&self, cluster: &str, pool: &str, roles: &str, count: usize) -> String {
+        let answer = self.command(&format!("pool {cluster} {pool} {roles} {count}"));
+        answer["machineDeployment"].as_str().unwrap().to_owned()
+    }
+
     #[track_caller]
     fn uid(&self, line: &str) -> String {
         self.command(line)["uid"].as_str().unwrap().to_owned()

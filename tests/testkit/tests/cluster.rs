@@ -79,7 +79,25 @@ fn machines() {
     });
     world.provisioner(true);
     gone(&world, GHOST);
+    eventually("its plan Secret has gone with it", LIMIT, || {
+        world.get(&["secret", "-n", "fleet-default", &format!("{GHOST}-machine-plan")]).is_null()
+    });
     eventually("the rotation is done", LIMIT, || rotated() == Some(1));
+
+    // A pool's machine comes again when it is deleted.
+    let pool = world.pool("edge", "pool1", "worker", 1);
+    let selector = format!("cluster.x-k8s.io/deployment-name={pool}");
+    let of_pool = || {
+        let list = world.get(&["machines.cluster.x-k8s.io", "-n", "fleet-default", "-l", &selector]);
+        let items = list["items"].as_array().cloned().unwrap_or_default();
+        items.iter().map(|machine| machine["metadata"]["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    eventually("its machine is there", LIMIT, || of_pool().len() == 1);
+    let first = of_pool().remove(0);
+    delete(&world, &first);
+    eventually("another one took its place", LIMIT, || matches!(of_pool().as_slice(), [only] if *only != first));
+    world.kubectl(&["scale", "machinedeployments.cluster.x-k8s.io", "-n", "fleet-default", &pool, "--replicas", "0"]);
+    eventually("the pool is empty", LIMIT, || of_pool().is_empty());
 
     // Two Machines of one Node: the deletion of the old one takes the Node of the new one.
     world.machine("edge", GHOST, "worker");

@@ -1,10 +1,12 @@
 //! RG210: what waits for a machine.
 
-use rancher_common::finding::{Evidence, Finding, Severity};
+use rancher_common::finding::{Evidence, Finding, Rule, Severity};
+use rancher_common::text::some_of;
 
 use super::Judged;
 use crate::findings;
 use crate::model::fleet::{Cluster, Picture};
+use crate::model::machine::Role;
 use crate::model::planner::{self, Waiting};
 
 /// Findings of a machine that explain why the planner waits for it.
@@ -17,17 +19,31 @@ pub(crate) fn judge(cluster: &Cluster, judged: &[(&Picture, Judged)]) -> Vec<Fin
 }
 
 fn one(cluster: &Cluster, message: &str, waiting: &Waiting, judged: &[(&Picture, Judged)]) -> Option<Finding> {
-    let guilty: Vec<(&str, &'static rancher_common::finding::Rule)> = judged
-        .iter()
-        .filter(|(picture, _)| waiting.machines.contains(&picture.row.name))
-        .flat_map(|(picture, judged)| {
-            judged
-                .findings
-                .iter()
-                .filter(|finding| EXPLAINS.contains(&finding.rule.code))
-                .map(|finding| (picture.row.name.as_str(), finding.rule))
-        })
-        .collect();
+    let faults = |which: &dyn Fn(&Picture) -> bool| -> Vec<(String, &'static Rule)> {
+        judged
+            .iter()
+            .filter(|(picture, _)| which(picture))
+            .flat_map(|(picture, judged)| {
+                let explaining = judged.findings.iter().filter(|finding| EXPLAINS.contains(&finding.rule.code));
+                explaining.map(|finding| (picture.row.name.clone(), finding.rule))
+            })
+            .collect()
+    };
+    let mut guilty = faults(&|picture| waiting.machines.contains(&picture.row.name));
+    let mut named = true;
+    if guilty.is_empty() {
+        // etcd and control plane are changed one machine at a time, and one whose plan is not applied counts as
+        // unavailable: the planner then names the machine whose turn it is, not the one that takes its place
+        // (rancher/rancher pkg/capr/planner/planner.go, reconcile with concurrency 1).
+        let role = match waiting.tier {
+            "bootstrap" | "etcd" => Some(Role::Etcd),
+            "control plane" => Some(Role::ControlPlane),
+            _ => None,
+        };
+        guilty =
+            faults(&|picture| picture.whole().is_some_and(|m| !m.deleting() && role.is_some_and(|role| m.is(role))));
+        named = false;
+    }
     if guilty.is_empty() || !waiting.blocks() {
         return None;
     }
@@ -36,19 +52,29 @@ fn one(cluster: &Cluster, message: &str, waiting: &Waiting, judged: &[(&Picture,
         waits.push("the certificate rotation".to_owned());
     }
     waits.push(format!("every other change to {} machines", waiting.tier));
+    let mut machines: Vec<&str> = guilty.iter().map(|(name, _)| name.as_str()).collect();
+    machines.dedup();
     let mut finding = Finding::new(
         &findings::BLOCKS,
         "blocked",
         cluster.reference(),
-        format!("cluster {} waits for {}: {}", cluster.title(), waiting.machines.join(", "), waits.join(", ")),
+        format!("cluster {} waits for {}: {}", cluster.title(), some_of(&machines, 3), waits.join(", ")),
     )
     .evidence([Evidence::new("planner", message)
         .from("RKEControlPlane condition Ready, or its copy on the provisioning Cluster")])
     .severity(Severity::Warning);
-    for name in &waiting.machines {
-        finding = finding.evidence([Evidence::new("machine", name.clone())]);
+    if !named {
+        finding = finding.evidence([Evidence::new(
+            "names",
+            format!(
+                "the planner names {}, whose turn it is; only one {} machine may be unavailable at a time",
+                waiting.machines.join(", "),
+                waiting.tier
+            ),
+        )]);
     }
-    for (_, rule) in guilty {
+    finding = finding.evidence(machines.iter().map(|name| Evidence::new("machine", (*name).to_owned())));
+    for (_, rule) in &guilty {
         if !finding.caused_by.contains(&rule.code) {
             finding = finding.caused_by(rule);
         }

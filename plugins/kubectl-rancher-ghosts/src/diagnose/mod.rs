@@ -130,7 +130,12 @@ fn machine(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture) -> Judged {
         };
     };
     if machine.deleting() {
-        return deleting::judge(scene, cluster, picture, machine);
+        // Whether a live Node is about to be drained comes before how far that has gone.
+        let claimed = machine.node.as_deref().and_then(|node| nodes::owner(cluster, machine, node));
+        return match (&machine.node, claimed) {
+            (Some(node), Some(live)) => nodes::claimed_twice(scene, cluster, picture, machine, node, live),
+            _ => deleting::judge(scene, cluster, picture, machine),
+        };
     }
     match &machine.node {
         None => joining::judge(scene, cluster, picture, machine),

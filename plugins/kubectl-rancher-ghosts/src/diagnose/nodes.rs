@@ -26,17 +26,14 @@ pub(crate) fn judge(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture, mac
         .collect();
     match cluster.node(name) {
         Ok(None) => return vanished(scene, cluster, picture, machine, name),
-        Ok(Some(node)) => match node.machine_uid() {
-            Some(uid) if uid == machine.uid() => {}
-            Some(uid) => {
-                let live = cluster.machines.iter().find(|other| other.whole().is_some_and(|m| m.uid() == uid));
-                if let Some(live) = live {
-                    return claimed_twice(scene, cluster, picture, machine, name, live);
-                }
+        Ok(Some(node)) => {
+            if let Some(live) = owner(cluster, machine, name) {
+                return claimed_twice(scene, cluster, picture, machine, name, live);
             }
-            None if !rivals.is_empty() => return undecided_claim(picture, machine, name, &rivals, None),
-            None => {}
-        },
+            if node.machine_uid().is_none() && !rivals.is_empty() {
+                return undecided_claim(picture, machine, name, &rivals, None);
+            }
+        }
         Err(why) => {
             if !rivals.is_empty() {
                 return undecided_claim(picture, machine, name, &rivals, Some(why));
@@ -57,6 +54,15 @@ pub(crate) fn judge(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture, mac
         return Judged::state("running", why.lines().next().unwrap_or_default());
     }
     judged
+}
+
+/// The machine that a Node says it belongs to, if that is another one than this and exists.
+pub(crate) fn owner<'c>(cluster: &'c Cluster, machine: &Machine, node: &str) -> Option<&'c Picture> {
+    let uid = cluster.node(node).ok()??.machine_uid()?;
+    if uid == machine.uid() {
+        return None;
+    }
+    cluster.machines.iter().find(|other| other.whole().is_some_and(|other| other.uid() == uid))
 }
 
 fn vanished(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture, machine: &Machine, name: &str) -> Judged {
@@ -86,7 +92,7 @@ fn vanished(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture, machine: &M
     )
 }
 
-fn claimed_twice(
+pub(crate) fn claimed_twice(
     scene: &Scene<'_>,
     cluster: &Cluster,
     picture: &Picture,

@@ -70,12 +70,12 @@ pub(crate) fn target_of(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture,
                 .next_command(look)
         }
         Some(Err(refusal)) => {
-            let mut advice = refusal.why;
-            for line in refusal.instead {
-                advice.push(' ');
-                advice.push_str(&line);
-            }
-            finding.advice(advice)
+            let instead = if refusal.instead.is_empty() {
+                String::new()
+            } else {
+                format!(". Instead: {}", refusal.instead.join("; "))
+            };
+            finding.advice(format!("fix refuses: {}{instead}.", refusal.why))
         }
         None => finding,
     }

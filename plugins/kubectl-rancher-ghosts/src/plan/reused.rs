@@ -5,12 +5,12 @@
 //! what belongs to it, and the Node stays (tried with Cluster API 1.13.6 and 1.14.2; older ones have no condition
 //! Paused on Machines, so there it is refused).
 
-use rancher_common::plan::{Action, Await, Change, Operation, Reversibility, Until};
+use rancher_common::plan::{Action, Await, Change, Fact, Operation, Reversibility, Until};
 use rancher_common::rancher::{CUSTOM_MACHINES, MACHINES};
 use serde_json::json;
 
 use super::{Refusal, Remedy, guards, picture};
-use crate::diagnose::Scene;
+use crate::diagnose::{Scene, nodes};
 use crate::model::fleet::{Cluster, Picture};
 use crate::model::machine::{MACHINE_FINALIZER, PAUSED, Role};
 
@@ -29,9 +29,7 @@ pub(crate) fn remedy(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture) ->
                 .instead("give a connection to the downstream cluster: --downstream-context"));
         }
     };
-    let live = node.machine_uid().filter(|uid| *uid != machine.uid());
-    let live = live.and_then(|uid| cluster.machines.iter().find(|p| p.whole().is_some_and(|m| m.uid() == uid)));
-    let Some(live) = live else {
+    let Some(live) = nodes::owner(cluster, machine, node_name) else {
         return Err(Refusal::new(format!("Node {node_name} does not say that another machine owns it")));
     };
     // By the Node's own mark too: the label on the ghost is what it was given, not what runs.
@@ -94,17 +92,27 @@ pub(crate) fn remedy(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture) ->
         }],
     );
     pause.facts = picture::facts(machine);
-    pause.dependents = picture::dependents(scene, cluster, picture);
     pause.reversibility = Reversibility::Reversible;
-    let delete = Action {
-        operation: Operation::Delete { grace_period_seconds: None },
-        wait: Some(Await {
-            text: "Cluster API says that the machine is paused".to_owned(),
+    let until = |text: &str, until| {
+        Some(Await {
+            text: text.to_owned(),
             resource: MACHINES,
             object: picture.reference(),
-            until: Until::Condition { kind: "Paused".to_owned(), status: "True".to_owned() },
+            until,
             seconds: NOTICE_SECONDS,
-        }),
+        })
+    };
+    let paused = || {
+        let condition = Until::Condition { kind: "Paused".to_owned(), status: "True".to_owned() };
+        until("Cluster API says that the machine is paused", condition)
+    };
+    // By then it is paused, and nobody may have taken that back.
+    let stays_paused =
+        Fact { pointer: "/metadata/annotations/cluster.x-k8s.io~1paused".to_owned(), value: json!("true") };
+    let delete = Action {
+        operation: Operation::Delete { grace_period_seconds: None },
+        wait: paused(),
+        facts: vec![stays_paused.clone(), Fact { pointer: "/status/nodeRef/name".to_owned(), value: json!(node_name) }],
         leaves: vec![
             format!("Node {node_name} and machine {} stay as they are", live.row.name),
             "this machine's identity cannot be brought back".to_owned(),
@@ -116,27 +124,29 @@ pub(crate) fn remedy(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture) ->
             Vec::new(),
         )
     };
-    let free = patch(
+    let marked = || {
+        let present = Until::Present { pointer: "/metadata/deletionTimestamp".to_owned() };
+        until("the machine is marked for deletion", present)
+    };
+    let mut free = patch(
         vec![
             json!({"op": "test", "path": format!("/metadata/finalizers/{at}"), "value": MACHINE_FINALIZER}),
             json!({"op": "remove", "path": format!("/metadata/finalizers/{at}")}),
         ],
         "Cluster API does not take it off a paused machine; nothing is left for it to do",
-        Some(Await {
-            text: "the machine is marked for deletion".to_owned(),
-            resource: MACHINES,
-            object: picture.reference(),
-            until: Until::Present { pointer: "/metadata/deletionTimestamp".to_owned() },
-            seconds: NOTICE_SECONDS,
-        }),
+        if machine.deleting() { paused() } else { marked() },
         vec![Change {
             field: "metadata.finalizers".to_owned(),
             before: MACHINE_FINALIZER.to_owned(),
             after: "<none>".to_owned(),
         }],
     );
+    free.facts = vec![stays_paused];
+    free.dependents = picture::dependents(scene, cluster, picture);
+    // A run that was interrupted is gone on with from where it stopped.
+    let steps = [(machine.paused(), pause), (machine.deleting(), delete), (false, free)];
     Ok(Remedy {
-        actions: vec![pause, delete, free],
+        actions: steps.into_iter().filter(|(done, _)| !done).map(|(_, action)| action).collect(),
         then: format!("garbage collection takes what belongs to {name}, and Node {node_name} stays"),
     })
 }
