@@ -1,7 +1,7 @@
 //! The incidents: for each code at least one that triggers it and one that looks like it and must not.
 
 use rancher_common::doctor::Prescription;
-use rancher_common::kinds::{DEPLOYMENTS, LEASES, NAMESPACES, NODES, SECRETS};
+use rancher_common::kinds::{DEPLOYMENTS, LEASES, NODES, SECRETS};
 use rancher_common::plan::Operation;
 use rancher_common::rancher::{
     CAPI_CLUSTERS, CUSTOM_MACHINES, MACHINES, MANAGEMENT_CLUSTERS, MANAGEMENT_NODES, PROVISIONING_CLUSTERS,
@@ -13,8 +13,8 @@ use rancher_testkit::memory::uid;
 use serde_json::{Value, json};
 
 use crate::world::{
-    Agent, CHECK_IN, CLUSTER, Capi, DAY, ETCD_HOOK, GHOST, HOSTS, HOUR, Host, ID, MINUTE, PAUSED, Roles, Step,
-    VSPHERE_MACHINES, WORKSPACE, World, ago, deleting, host, node_deleted, set_condition,
+    Agent, CHECK_IN, CLUSTER, Capi, DAY, GHOST, HOSTS, HOUR, Host, ID, MINUTE, PAUSED, Roles, Step,
+    VSPHERE_MACHINES, WORKSPACE, World, ago, host, node_deleted, set_condition,
 };
 
 /// What an incident is kept for.
@@ -114,8 +114,7 @@ pub(crate) const POOL_WORKER: Host = Host {
     pool: Some("pool1"),
 };
 const POOL_TARGET: &str = "prod/prod-pool1-7d9c5-x2v9p";
-const PLANNER: &str =
-    "configuring etcd node(s) custom-898d97f03763: waiting for plan to be applied";
+const PLANNER: &str = "configuring etcd node(s) custom-898d97f03763: waiting for plan to be applied";
 
 /// A world that is changed.
 pub(crate) fn from(mut world: World, change: impl FnOnce(&mut World)) -> World {
@@ -181,9 +180,18 @@ fn incident(
 /// All of them.
 pub(crate) fn all() -> Vec<Incident> {
     let mut all = Vec::new();
-    for part in
-        [joining, joining_refused, vanishing, stuck_deletions, more_deletions, reused, leftovers, clusters, plans, shared]
-    {
+    for part in [
+        joining,
+        joining_refused,
+        vanishing,
+        stuck_deletions,
+        more_deletions,
+        reused,
+        leftovers,
+        clusters,
+        plans,
+        shared,
+    ] {
         all.extend(part());
     }
     all
@@ -422,7 +430,15 @@ fn joining() -> Vec<Incident> {
 /// A ghost that `fix` leaves alone.
 fn joining_refused() -> Vec<Incident> {
     let refused = |name, story, codes, exit, words, change: &dyn Fn(&mut World)| {
-        incident(name, Triggers, story, from(never_joined(Capi::New, &GHOST_SERVER), change), codes, exit, Refused(words))
+        incident(
+            name,
+            Triggers,
+            story,
+            from(never_joined(Capi::New, &GHOST_SERVER), change),
+            codes,
+            exit,
+            Refused(words),
+        )
     };
     vec![
         incident(
@@ -477,18 +493,39 @@ fn joining_refused() -> Vec<Incident> {
         refused("rg101-lease-forbidden", "The Lease cannot be read.", &["RG101"], 3, "was not read", &|world| {
             world.forbidden.insert("get leases");
         }),
-        refused("rg101-capi-unseen", "Cluster API's controller cannot be seen.", &["RG101"], 3, "was not read", &|world| {
-            world.forbidden.insert("list deployments");
-        }),
+        refused(
+            "rg101-capi-unseen",
+            "Cluster API's controller cannot be seen.",
+            &["RG101"],
+            3,
+            "was not read",
+            &|world| {
+                world.forbidden.insert("list deployments");
+            },
+        ),
         refused("rg101-plane-unseen", "The control plane cannot be read.", &["RG101"], 3, "was not read", &|world| {
             world.forbidden.insert("get rkecontrolplanes");
         }),
-        refused("rg101-capi-cluster-unseen", "Whether it is paused cannot be read.", &["RG101"], 3, "was not read", &|world| {
-            world.forbidden.insert("get clusters.cluster.x-k8s.io");
-        }),
-        refused("rg101-no-uid", "There is no place for a backup.", &["RG101"], 3, "kube-system was not read", &|world| {
-            world.forbidden.insert("get namespaces");
-        }),
+        refused(
+            "rg101-capi-cluster-unseen",
+            "Whether it is paused cannot be read.",
+            &["RG101"],
+            3,
+            "was not read",
+            &|world| {
+                world.forbidden.insert("get clusters.cluster.x-k8s.io");
+            },
+        ),
+        refused(
+            "rg101-no-uid",
+            "There is no place for a backup.",
+            &["RG101"],
+            3,
+            "kube-system was not read",
+            &|world| {
+                world.forbidden.insert("get namespaces");
+            },
+        ),
     ]
 }
 
@@ -657,7 +694,11 @@ fn vanishing() -> Vec<Incident> {
             asked(Capi::New, |world| {
                 world.join(&GHOST_WORKER);
                 world.memory.others.insert(Place::Downstream, Vec::new());
-                world.put_at(&Place::Downstream, NODES, json!({"metadata": {"name": "elsewhere", "uid": uid("elsewhere")}}));
+                world.put_at(
+                    &Place::Downstream,
+                    NODES,
+                    json!({"metadata": {"name": "elsewhere", "uid": uid("elsewhere")}}),
+                );
             }),
             &[],
             0,
@@ -815,13 +856,16 @@ fn stuck_deletions() -> Vec<Incident> {
             "rg103-infra-delete-failed",
             Triggers,
             "The provider says that it cannot delete the VM.",
-            from(stuck(Capi::New, &POOL_WORKER, Step::Infra, "Waiting for VmwarevsphereMachine to be deleted"), |world| {
-                world.ask(POOL_TARGET);
-                world.edit(&VSPHERE_MACHINES, POOL_WORKER.machine, |infra| {
+            from(
+                stuck(Capi::New, &POOL_WORKER, Step::Infra, "Waiting for VmwarevsphereMachine to be deleted"),
+                |world| {
+                    world.ask(POOL_TARGET);
+                    world.edit(&VSPHERE_MACHINES, POOL_WORKER.machine, |infra| {
                     infra["status"]["conditions"] =
                         json!([{"type": "DeleteJob", "status": "False", "reason": "DeleteError", "message": "failed deleting server"}]);
                 });
-            }),
+                },
+            ),
             &["RG103"],
             3,
             Plan(&["patch VmwarevsphereMachine"]),
@@ -830,9 +874,12 @@ fn stuck_deletions() -> Vec<Incident> {
             "rg103-infra-delete-runs",
             Triggers,
             "The VM is still being deleted: nobody has failed yet.",
-            from(stuck(Capi::New, &POOL_WORKER, Step::Infra, "Waiting for VmwarevsphereMachine to be deleted"), |world| {
-                world.ask(POOL_TARGET);
-            }),
+            from(
+                stuck(Capi::New, &POOL_WORKER, Step::Infra, "Waiting for VmwarevsphereMachine to be deleted"),
+                |world| {
+                    world.ask(POOL_TARGET);
+                },
+            ),
             &["RG103"],
             3,
             Refused("has not said that it cannot delete"),
@@ -1691,8 +1738,16 @@ fn plans() -> Vec<Incident> {
             0,
             Nothing,
         ),
-        incident("rg202-failing", Triggers, "The agent fails at its plan.", with(Agent::Failing), &["RG202"], 3, Refused("is no ghost"))
-            .recorded(),
+        incident(
+            "rg202-failing",
+            Triggers,
+            "The agent fails at its plan.",
+            with(Agent::Failing),
+            &["RG202"],
+            3,
+            Refused("is no ghost"),
+        )
+        .recorded(),
         incident(
             "rg202-joining",
             Triggers,
@@ -1718,8 +1773,16 @@ fn plans() -> Vec<Incident> {
             0,
             Nothing,
         ),
-        incident("rg203-silent", Triggers, "The agent has not answered a plan of two hours ago.", with(Agent::Silent), &["RG203"], 0, Refused("is no ghost"))
-            .recorded(),
+        incident(
+            "rg203-silent",
+            Triggers,
+            "The agent has not answered a plan of two hours ago.",
+            with(Agent::Silent),
+            &["RG203"],
+            0,
+            Refused("is no ghost"),
+        )
+        .recorded(),
         incident(
             "rg203-new-plan",
             LooksLike,
@@ -1733,7 +1796,16 @@ fn plans() -> Vec<Incident> {
             0,
             Nothing,
         ),
-        incident("rg204-probes", Triggers, "A probe fails.", with(Agent::SickProbes), &["RG204"], 0, Refused("is no ghost")).recorded(),
+        incident(
+            "rg204-probes",
+            Triggers,
+            "A probe fails.",
+            with(Agent::SickProbes),
+            &["RG204"],
+            0,
+            Refused("is no ghost"),
+        )
+        .recorded(),
         incident("rg204-healthy", LooksLike, "All probes succeed.", with(Agent::InSync), &[], 0, Nothing),
     ]
 }
@@ -1859,4 +1931,3 @@ fn shared() -> Vec<Incident> {
         ),
     ]
 }
-

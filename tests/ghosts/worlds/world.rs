@@ -107,20 +107,14 @@ pub(crate) fn ago(seconds: i64) -> String {
 /// What a host is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Roles {
-    All,
     Server,
-    Etcd,
-    ControlPlane,
     Worker,
 }
 
 impl Roles {
     fn labels(self) -> Vec<&'static str> {
         match self {
-            Self::All => vec!["etcd", "control-plane", "worker"],
             Self::Server => vec!["etcd", "control-plane"],
-            Self::Etcd => vec!["etcd"],
-            Self::ControlPlane => vec!["control-plane"],
             Self::Worker => vec!["worker"],
         }
     }
@@ -281,12 +275,14 @@ impl Host {
                 status["bootstrapReady"] = json!(true);
                 status["infrastructureReady"] = json!(joined);
                 if joined {
-                    status["nodeRef"] = json!({"apiVersion": "v1", "kind": "Node", "name": self.hostname, "uid": uid(self.hostname)});
+                    status["nodeRef"] =
+                        json!({"apiVersion": "v1", "kind": "Node", "name": self.hostname, "uid": uid(self.hostname)});
                 }
                 status["conditions"] = old;
             }
             Capi::New => {
-                status["initialization"] = json!({"bootstrapDataSecretCreated": true, "infrastructureProvisioned": joined});
+                status["initialization"] =
+                    json!({"bootstrapDataSecretCreated": true, "infrastructureProvisioned": joined});
                 if joined {
                     status["nodeRef"] = json!({"name": self.hostname});
                 }
@@ -406,7 +402,8 @@ impl Host {
         let sum = format!("{:x}", Sha256::digest(plan.as_bytes()));
         let encode = |text: &str| json!(BASE64_STANDARD.encode(text));
         let mut data = json!({"plan": encode(&plan), "appliedPlan": encode("")});
-        let probes = json!({"etcd": {"healthy": true, "successCount": 1}, "kubelet": {"healthy": true, "successCount": 1}});
+        let probes =
+            json!({"etcd": {"healthy": true, "successCount": 1}, "kubelet": {"healthy": true, "successCount": 1}});
         let mut answer = |pairs: &[(&str, &str)]| {
             for (key, value) in pairs {
                 data[*key] = encode(value);
