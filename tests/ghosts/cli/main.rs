@@ -103,6 +103,15 @@ fn a_connection_file_names_its_machine() {
 #[test]
 fn help_reads_as_reviewed() {
     PLUGIN.help_reads_as_reviewed(&[
-        "check", "fix", "whois", "undo", "explain", "watch", "snapshot", "rbac", "completion", "version",
+        "check",
+        "fix",
+        "whois",
+        "undo",
+        "explain",
+        "watch",
+        "snapshot",
+        "rbac",
+        "completion",
+        "version",
     ]);
 }

@@ -13,8 +13,8 @@ use rancher_testkit::memory::uid;
 use serde_json::{Value, json};
 
 use crate::world::{
-    Agent, CHECK_IN, CLUSTER, Capi, DAY, GHOST, HOSTS, HOUR, Host, ID, MINUTE, PAUSED, Roles, Step,
-    VSPHERE_MACHINES, WORKSPACE, World, ago, host, node_deleted, set_condition,
+    Agent, CHECK_IN, CLUSTER, Capi, DAY, GHOST, HOSTS, HOUR, Host, ID, MINUTE, PAUSED, Roles, Step, VSPHERE_MACHINES,
+    WORKSPACE, World, ago, host, node_deleted, set_condition,
 };
 
 /// What an incident is kept for.

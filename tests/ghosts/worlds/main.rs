@@ -5,4 +5,6 @@
 mod catalogue;
 mod pages;
 mod recorded;
+mod verifier;
+mod whois;
 mod world;

@@ -282,6 +282,8 @@ impl Plugin {
             .split("---\n")
             .filter(|document| !document.trim().is_empty())
             .map(|document| rancher_common::yaml::read(document).expect("YAML"))
+            // A comment between two of them.
+            .filter(|role: &Value| !role.is_null())
             .collect()
     }
 
