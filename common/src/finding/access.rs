@@ -46,7 +46,8 @@ pub fn clock_skew(snapshot: &Snapshot) -> Option<Finding> {
 pub fn unread(needs: &[Need], snapshot: &Snapshot) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (index, need) in needs.iter().enumerate().filter(|(_, need)| need.required) {
-        let newest = snapshot.at(&need.place).readings_of(&need.want).next_back();
+        // A list of rows may have been asked for as one of whole objects.
+        let newest = snapshot.at(&need.place).answers_to(&need.want).next_back();
         let problem = match newest.map(|reading| &reading.content) {
             Some(Content::Failed(failure)) => Some((failure.message.clone(), failure.kind == "Forbidden")),
             _ if snapshot.answers(need) => None,

@@ -354,14 +354,18 @@ impl<'a> View<'a> {
     /// # Errors
     /// When it was not asked or could not be read.
     pub fn answer(self, want: &Want) -> Result<&'a [Value], Unread<'a>> {
-        let full = want.in_full();
         let reading = self
-            .all()
+            .answers_to(want)
             .rev()
-            .filter(|reading| reading.want == *want || reading.want == full)
             .min_by_key(|reading| matches!(reading.content, Content::Failed(_)))
             .ok_or(Unread::NotAsked)?;
         reading.objects()
+    }
+
+    /// All answers to this question and to the same one for whole objects, oldest first.
+    pub fn answers_to(self, want: &Want) -> impl DoubleEndedIterator<Item = &'a Reading> {
+        let full = want.in_full();
+        self.all().filter(move |reading| reading.want == *want || reading.want == full)
     }
 
     /// Whether the server said that it does not serve this kind at all. Unknown is `false`.

@@ -12,7 +12,7 @@ mod verify;
 mod whois;
 
 pub use findings::ALL as RULES;
-pub use question::{Question, Verbs};
+pub use question::{ConnectionInfo, Question, Verbs};
 
 use rancher_common::doctor::{About, Candidates, Doctor, Prescription, Verifier};
 use rancher_common::finding::Diagnosis;

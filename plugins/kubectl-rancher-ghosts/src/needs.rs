@@ -14,7 +14,7 @@ use rancher_common::resource::ResourceType;
 use rancher_common::snapshot::{Form, MACHINE_PLAN_TYPE, Need, Right, Snapshot, Want};
 
 use crate::Question;
-use crate::model::fleet::{Cluster, Fleet, LOCAL, plan_secret_name, plan_secrets_of};
+use crate::model::fleet::{Cluster, Fleet, LOCAL, Picture, plan_secret_name, plan_secrets_of};
 use crate::model::machine::CLUSTER_NAME;
 use crate::model::objects::MACHINE_NAME;
 use crate::model::triage;
@@ -55,6 +55,7 @@ const WHY_NAMESPACES: &str = "which namespaces there are";
 const WHY_TREE: &str = "what belongs to each machine";
 const WHY_POOLS: &str = "how many machines a pool is to have: one that is removed is replaced";
 const WHY_REGISTER: &str = "how to register a host again";
+const WHY_SECRET: &str = "whether the plan Secret exists that a node's connection file names, and whose it is";
 const WHY_TOKEN: &str = "the registration token that --show-token prints";
 
 /// Rancher's Lease.
@@ -99,6 +100,9 @@ pub(crate) fn needs(question: &Question, snapshot: &Snapshot) -> Vec<Need> {
             .iter()
             .map(|namespace| Need::optional(Want::list(DEPLOYMENTS, Some(namespace), Form::Full), WHY_CONTROLLER)),
     );
+    if let Some(info) = &question.connection_info {
+        needs.push(Need::required(Want::get(SECRETS, Some(&info.namespace), &info.secret), WHY_SECRET));
+    }
     let fleet = Fleet::of(question, snapshot);
     if question.target.is_some() {
         if let [cluster] = fleet.targets(question)[..] {
@@ -153,16 +157,22 @@ fn one_cluster(question: &Question, snapshot: &Snapshot, fleet: &Fleet, cluster:
         needs.push(Need::optional(snapshots, WHY_TREE));
         needs.push(Need::optional(accounts, WHY_TREE));
     }
+    needs.extend(
+        crate::diagnose::orphans::owners_of_secrets(snapshot, cluster)
+            .into_iter()
+            .take(ONE_BY_ONE)
+            .map(|name| Need::optional(Want::get(RKE_BOOTSTRAPS, Some(namespace), &name), WHY_BOOTSTRAPS)),
+    );
     nodes(question, snapshot, fleet, cluster, needs);
-    around(fleet, cluster, false, needs);
+    around(fleet, cluster, |_| true, needs);
     second_looks(question, snapshot, cluster, needs);
 }
 
 /// The bootstrap, infra machine and plan Secret of machines that are known whole, where a selection may have missed
 /// them.
-fn around(fleet: &Fleet, cluster: &Cluster, only_suspects: bool, needs: &mut Vec<Need>) {
-    for picture in &cluster.machines {
-        let Some(machine) = picture.whole().filter(|_| picture.suspect || !only_suspects) else { continue };
+fn around(fleet: &Fleet, cluster: &Cluster, which: impl Fn(&Picture) -> bool, needs: &mut Vec<Need>) {
+    for picture in cluster.machines.iter().filter(|picture| which(picture)) {
+        let Some(machine) = picture.whole() else { continue };
         let namespace = Some(cluster.namespace.as_str());
         if let Some(bootstrap) = machine.bootstrap.as_ref().filter(|_| picture.bootstrap.is_err()) {
             needs.push(Need::optional(Want::get(RKE_BOOTSTRAPS, namespace, &bootstrap.name), WHY_BOOTSTRAPS));
@@ -218,23 +228,19 @@ fn whole_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet, needs: &
             needs.push(Need::required(Want::list(MACHINES, Some(namespace), Form::Full), WHY_MACHINE));
             continue;
         }
-        let suspects: Vec<usize> = if question.asks_who() {
-            rows.iter()
-                .enumerate()
-                .filter(|(_, row)| crate::whois::row_may_match(question, row))
-                .map(|(i, _)| i)
-                .collect()
+        let closer: Vec<&str> = if question.asks_who() {
+            rows.iter().filter(|row| crate::whois::row_may_match(question, row)).map(|row| row.name.as_str()).collect()
         } else {
-            triage::suspects(&rows)
+            let here = fleet.clusters.iter().filter(|cluster| cluster.namespace == namespace);
+            let suspects = here.flat_map(|cluster| &cluster.machines).filter(|picture| picture.suspect);
+            suspects.map(|picture| picture.row.name.as_str()).collect()
         };
         let small = !question.asks_who() && rows.len() <= SMALL_NAMESPACE;
-        if small || suspects.len() > ONE_BY_ONE {
+        if small || closer.len() > ONE_BY_ONE {
             needs.push(Need::required(Want::list(MACHINES, Some(namespace), Form::Full), WHY_MACHINE));
         } else {
             needs.extend(
-                suspects
-                    .iter()
-                    .map(|index| Need::required(Want::get(MACHINES, Some(namespace), &rows[*index].name), WHY_MACHINE)),
+                closer.iter().map(|name| Need::required(Want::get(MACHINES, Some(namespace), name), WHY_MACHINE)),
             );
         }
     }
@@ -244,8 +250,11 @@ fn whole_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet, needs: &
         needs.push(Need::optional(Want::list(MANAGEMENT_NODES, None, Form::Metadata), WHY_V3));
         needs.push(Need::optional(Want::list(NAMESPACES, None, Form::Metadata), WHY_NAMESPACES));
     }
+    let closer = |picture: &Picture| {
+        if question.asks_who() { crate::whois::may_be(question, picture) } else { picture.suspect }
+    };
     for cluster in &fleet.clusters {
-        if !cluster.machines.iter().any(|picture| picture.suspect || question.asks_who() && picture.whole().is_some()) {
+        if !cluster.machines.iter().any(closer) {
             continue;
         }
         if !question.asks_who() {
@@ -258,7 +267,7 @@ fn whole_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet, needs: &
             }
         }
         nodes(question, snapshot, fleet, cluster, needs);
-        around(fleet, cluster, !question.asks_who(), needs);
+        around(fleet, cluster, closer, needs);
         second_looks(question, snapshot, cluster, needs);
     }
     for (kind, namespace, name) in crate::diagnose::orphans::doubts(snapshot, fleet).into_iter().take(ONE_BY_ONE) {
@@ -337,6 +346,10 @@ pub(crate) fn repair_rights(_: &Question) -> Vec<(Right, &'static str)> {
         // Optional for a check; without them there is no place for the backup, no guard, and no plan.
         (Want::get(NAMESPACES, None, KUBE_SYSTEM).right(), WHY_UID),
         (lease().right(), WHY_LEASE),
+        (Want::list(DEPLOYMENTS, Some(CAPI_NAMESPACES[0]), Form::Full).right(), WHY_CONTROLLER),
+        (Want::list(DEPLOYMENTS, Some(CAPI_NAMESPACES[1]), Form::Full).right(), WHY_CONTROLLER),
+        (everywhere("get", &CAPI_CLUSTERS), WHY_CAPI),
+        (everywhere("get", &RKE_CONTROL_PLANES), WHY_PLANE),
         (everywhere("delete", &MACHINES), "to delete a machine that has no node (RG101, RG102, RG104)"),
         (everywhere("patch", &MACHINES), "to unblock one step of a deletion, or to pause a machine (RG103, RG104)"),
         (everywhere("get", &RKE_BOOTSTRAPS), "to back it up, and to see it go"),

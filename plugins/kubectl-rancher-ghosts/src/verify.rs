@@ -36,8 +36,8 @@ struct Part {
 pub(crate) struct Removal {
     machine: String,
     parts: Vec<Part>,
-    /// The live Node that must stay, and where to look for it.
-    keep: Option<(Place, String)>,
+    /// The live Node that must stay, by name and UID, and where to look for it.
+    keep: Option<(Place, String, Option<String>)>,
     /// The RKEControlPlane whose message named the machine.
     planner: Option<(String, String)>,
     patience: Duration,
@@ -101,8 +101,11 @@ impl Removal {
             }
         }
         let claimed = plan.repairs.iter().any(|code| code == findings::NODE_CLAIMED_TWICE.code);
-        let keep =
-            picture.filter(|_| claimed).and_then(|picture| Some((cluster?.place.clone()?, picture.row.node.clone()?)));
+        let keep = picture.filter(|_| claimed).and_then(|picture| {
+            let name = picture.row.node.clone()?;
+            let node = cluster?.node(&name).ok()?;
+            Some((cluster?.place.clone()?, name.clone(), node.and_then(|node| node.metadata.uid.clone())))
+        });
         let named = |message: &str| planner::parse(message).iter().any(|waiting| waiting.machines.contains(&name));
         let planner = cluster
             .filter(|cluster| cluster.planner_message().is_some_and(named))
@@ -161,7 +164,7 @@ impl Verifier for Removal {
                 "whether the planner moves on",
             ));
         }
-        if let Some((place, _)) = &self.keep {
+        if let Some((place, ..)) = &self.keep {
             needs.push(
                 Need::required(Want::list(NODES, None, Form::Full), "whether the live Node is still there").at(place),
             );
@@ -195,7 +198,7 @@ impl Verifier for Removal {
             }
             return Verification::Pending { done, total, waiting_for: position };
         }
-        if let Some((place, name)) = &self.keep {
+        if let Some((place, name, uid)) = &self.keep {
             let nodes = snapshot.at(place).answer(&Want::list(NODES, None, Form::Full));
             let pending =
                 |waiting_for: String| Verification::Pending { done: number(self.parts.len()), total, waiting_for };
@@ -203,6 +206,10 @@ impl Verifier for Removal {
                 Err(why) => return pending(format!("Node {name} to be seen: {why}")),
                 Ok(nodes) => match nodes.iter().filter_map(Node::read).find(|node| node.name() == name) {
                     None => return pending(format!("Node {name} to be there, which must not go")),
+                    // A kubelet that runs on registers its Node again, without what was on the old one.
+                    Some(node) if node.metadata.uid != *uid => {
+                        return pending(format!("Node {name}, which was deleted and made anew: look at it"));
+                    }
                     Some(node) if node.unschedulable => return pending(format!("Node {name} to be uncordoned")),
                     Some(_) => {}
                 },
@@ -223,7 +230,7 @@ impl Verifier for Removal {
             }
         }
         let mut done = format!("{} and all that belonged to it are gone", self.machine);
-        if let Some((_, node)) = &self.keep {
+        if let Some((_, node, _)) = &self.keep {
             done.push_str(&format!("; Node {node} is still there and schedulable"));
         }
         if self.planner.is_some() {

@@ -10,13 +10,12 @@ use sha2::{Digest as _, Sha256};
 use crate::Question;
 use crate::diagnose::{Scene, host, roles};
 use crate::findings;
-use crate::model::fleet::{Cluster, Fleet, Picture};
+use crate::model::fleet::{Cluster, Fleet, Picture, plan_secret_name};
 use crate::model::objects::{MACHINE_ID, NODE_NAME};
 use crate::model::reading::{Objects, Seen};
 use crate::model::triage::Row;
 
 const WHY_UIDS: &str = "which machine has this UID or cattle-id";
-const WHY_SECRET: &str = "whether the plan Secret exists, and whose it is";
 
 /// The end of a plan Secret's name (rancher/rancher pkg/capr/common.go, PlanSecretFromBootstrapName).
 const PLAN_SUFFIX: &str = "-machine-plan";
@@ -43,6 +42,11 @@ pub(crate) fn row_may_match(question: &Question, row: &Row) -> bool {
     question.whois.as_deref().is_some_and(|asked| matches(asked, row))
 }
 
+/// Whether a machine may be what is asked for, as far as it is known.
+pub(crate) fn may_be(question: &Question, picture: &Picture) -> bool {
+    question.whois.as_deref().is_some_and(|asked| is_it(asked, picture))
+}
+
 /// Whether a machine is what is asked for.
 fn is_it(asked: &str, picture: &Picture) -> bool {
     let of_whole = picture.whole().is_some_and(|machine| {
@@ -51,6 +55,7 @@ fn is_it(asked: &str, picture: &Picture) -> bool {
             || label(NODE_NAME) == Some(asked)
             || label(MACHINE_ID) == Some(asked)
             || machine.addresses.iter().any(|address| address == asked)
+            || plan_secret_name(machine).as_deref() == Some(asked)
             || [&machine.bootstrap, &machine.infra].into_iter().flatten().any(|part| part.name == asked)
     });
     let of_secret = picture.secret().is_some_and(|secret| secret.metadata.name == asked);
@@ -60,9 +65,6 @@ fn is_it(asked: &str, picture: &Picture) -> bool {
 /// What is read besides the rows: when no row matches, the whole machines, whose labels say more.
 pub(crate) fn needs(question: &Question, snapshot: &Snapshot, fleet: &Fleet, needs: &mut Vec<Need>) {
     let Some(asked) = question.whois.as_deref() else { return };
-    if let Some(info) = &question.connection_info {
-        needs.push(Need::required(Want::get(SECRETS, Some(&info.namespace), &info.secret), WHY_SECRET));
-    }
     let rows_known = fleet.workspaces.iter().all(|ns| crate::model::triage::rows(snapshot, ns).is_ok());
     let found = fleet.clusters.iter().flat_map(|cluster| &cluster.machines).any(|picture| matches(asked, &picture.row));
     if rows_known && !found && question.connection_info.is_none() {
@@ -86,7 +88,7 @@ pub(crate) fn owner_of_secret<'f>(
 }
 
 /// The plan Secret a connection file names, as it was read.
-fn secret_of_file(scene: &Scene<'_>) -> Option<Seen<()>> {
+pub(crate) fn secret_of_file(scene: &Scene<'_>) -> Option<Seen<()>> {
     let info = scene.question.connection_info.as_ref()?;
     let secrets = Objects::of(scene.snapshot, &Place::Here, &SECRETS);
     Some(secrets.get(&info.namespace, &info.secret).map(|found| found.map(|_| ())))
@@ -104,8 +106,8 @@ const COLUMNS: [Column; 9] = [
     Column { name: "UID", wide: true },
 ];
 
-/// Answers.
-pub(crate) fn answer(scene: &Scene<'_>, diagnosis: &mut Diagnosis) {
+/// Answers. What is not found is not there only if all was read.
+pub(crate) fn answer(scene: &Scene<'_>, all_read: bool, diagnosis: &mut Diagnosis) {
     let Some(asked) = scene.question.whois.as_deref() else { return };
     let found: Vec<(&Cluster, &Picture)> = scene
         .fleet
@@ -133,7 +135,7 @@ pub(crate) fn answer(scene: &Scene<'_>, diagnosis: &mut Diagnosis) {
         }
     }
     if found.is_empty() {
-        if scene.question.connection_info.is_none() {
+        if scene.question.connection_info.is_none() && all_read {
             diagnosis.wrong_target = true;
             diagnosis.findings.push(
                 Finding::new(

@@ -41,7 +41,8 @@ fn every_code_has_an_incident_and_a_look_alike() {
             Role::LooksLike => *looks_like += 1,
         }
     }
-    for rule in rules() {
+    // This plugin is asked for no object by name, so it never misses one.
+    for rule in rules().filter(|rule| rule.code != shared::NO_SUCH_TARGET.code) {
         let (triggers, looks_like) = kept.remove(rule.code).unwrap_or_default();
         assert!(triggers > 0, "no incident triggers {}", rule.code);
         assert!(looks_like > 0, "no incident looks like {} without being it", rule.code);

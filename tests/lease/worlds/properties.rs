@@ -14,6 +14,7 @@ use rancher_common::plan::{Action, Operation};
 use rancher_common::report::{FailOn, Verdict, judge};
 use rancher_common::snapshot::{Content, Reading, Right, Snapshot};
 use rancher_common::time::after;
+use rancher_testkit::memory::reorder;
 use serde_json::json;
 
 use crate::catalogue::{elsewhere, elsewhere_by_name};
@@ -244,23 +245,6 @@ fn covers(granted: &Right, asked: &Right) -> bool {
     (&granted.verb, &granted.group, &granted.resource) == (&asked.verb, &asked.group, &asked.resource)
         && (granted.namespace.is_none() || granted.namespace == asked.namespace)
         && (granted.name.is_none() || granted.name == asked.name)
-}
-
-/// The objects of each list the other way round, or turned by some places.
-fn reorder(snapshot: &Snapshot, turn: usize) -> Snapshot {
-    let mut other = snapshot.clone();
-    for reading in &mut other.readings {
-        if let Content::Objects(objects) = &mut reading.content
-            && !objects.is_empty()
-        {
-            let places = turn % objects.len();
-            objects.rotate_left(places);
-            if turn % 2 == 1 {
-                objects.reverse();
-            }
-        }
-    }
-    other
 }
 
 proptest! {

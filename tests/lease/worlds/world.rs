@@ -3,15 +3,16 @@
 //!
 //! All times are relative to [`START`], the moment of the first reading.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Deref, DerefMut};
 
 use kubectl_rancher_lease::{LeaseDoctor, Question};
 use rancher_common::doctor::Doctor as _;
 use rancher_common::kinds::{CONFIG_MAPS, DEPLOYMENTS, EVENTS, LEASES, NAMESPACES, NODES, PODS};
 use rancher_common::rancher::{MANAGEMENT_CLUSTERS, SETTINGS};
 use rancher_common::resource::ResourceType;
-use rancher_common::snapshot::{Content, Failure, Need, Origin, Reading, Snapshot, Want, redact_object};
-use rancher_common::time::{Timestamp, after, between, rfc3339};
+use rancher_common::snapshot::{Need, Origin, Snapshot};
+use rancher_common::time::{Timestamp, rfc3339};
+pub(crate) use rancher_testkit::memory::{Memory, forbidden, uid};
 use serde_json::{Value, json};
 
 /// The moment of the first reading.
@@ -59,66 +60,46 @@ pub(crate) fn micro(seconds_ago: i64) -> String {
     format!("{:.6}", at(seconds_ago))
 }
 
-/// A UID that is the same in every run, and different for different words.
-pub(crate) fn uid(words: &str) -> String {
-    // FNV-1a: nothing depends on it but that it is stable.
-    let hash = words
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
-    format!(
-        "{:08x}-{:04x}-4{:03x}-8000-{:012x}",
-        hash >> 32,
-        hash >> 16 & 0xffff,
-        hash & 0xfff,
-        hash & 0xffff_ffff_ffff
-    )
-}
-
-fn key(object: &Value) -> (Option<&str>, Option<&str>) {
-    (object["metadata"]["namespace"].as_str(), object["metadata"]["name"].as_str())
-}
-
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct World {
     /// The plugin's own flags.
     pub question: Question,
-    /// The connection.
-    pub origin: Origin,
-    /// Everything in the cluster.
-    pub objects: Vec<(ResourceType, Value)>,
-    /// What is different at a second look: the object, or none when it has been deleted.
-    later: Vec<(ResourceType, String, String, Option<Value>)>,
-    /// Pod and whether it is the previous run's, with the log.
-    pub logs: BTreeMap<(String, bool), String>,
-    /// Kinds that the server does not know, by plural.
-    pub not_served: BTreeSet<&'static str>,
-    /// Readings that are forbidden: `verb plural`.
-    pub forbidden: BTreeSet<&'static str>,
+    /// The cluster.
+    pub memory: Memory,
+}
+
+impl Deref for World {
+    type Target = Memory;
+
+    fn deref(&self) -> &Memory {
+        &self.memory
+    }
+}
+
+impl DerefMut for World {
+    fn deref_mut(&mut self) -> &mut Memory {
+        &mut self.memory
+    }
 }
 
 impl World {
     /// A cluster without anything.
     pub(crate) fn empty() -> Self {
-        Self {
-            question: Question::default(),
-            origin: Origin {
-                context: Some("management".to_owned()),
-                server: "https://192.0.2.10:6443".to_owned(),
-                ..Origin::default()
-            },
-            objects: vec![(
-                NAMESPACES,
-                json!({
-                    "apiVersion": "v1", "kind": "Namespace",
-                    "metadata": {"name": "kube-system", "uid": uid("kube-system"), "creationTimestamp": ago(200 * DAY)},
-                }),
-            )],
-            later: Vec::new(),
-            logs: BTreeMap::new(),
-            not_served: BTreeSet::new(),
-            forbidden: BTreeSet::new(),
-        }
+        let origin = Origin {
+            context: Some("management".to_owned()),
+            server: "https://192.0.2.10:6443".to_owned(),
+            ..Origin::default()
+        };
+        let mut memory = Memory::new(origin, start());
+        memory.add(
+            NAMESPACES,
+            json!({
+                "apiVersion": "v1", "kind": "Namespace",
+                "metadata": {"name": "kube-system", "uid": uid("kube-system"), "creationTimestamp": ago(200 * DAY)},
+            }),
+        );
+        Self { question: Question::default(), memory }
     }
 
     /// Three replicas of Rancher on three nodes, the first of them leads; five downstream clusters are connected.
@@ -149,41 +130,6 @@ impl World {
         world.put(LEASES, lease(GONE, seconds, 41 * MINUTE));
         world.put(PODS, pod(NAMESPACE, REPLICAS[2], NODE_NAMES[2], 39 * MINUTE));
         world
-    }
-
-    /// Adds an object.
-    pub(crate) fn add(&mut self, resource: ResourceType, object: Value) {
-        self.objects.push((resource, object));
-    }
-
-    /// Adds an object, or replaces the one of that name.
-    pub(crate) fn put(&mut self, resource: ResourceType, object: Value) {
-        let known = self.objects.iter_mut().find(|(kind, known)| *kind == resource && key(known) == key(&object));
-        match known {
-            Some((_, known)) => *known = object,
-            None => self.add(resource, object),
-        }
-    }
-
-    /// Removes all objects of this kind that `which` says.
-    pub(crate) fn remove(&mut self, resource: &ResourceType, which: impl Fn(&Value) -> bool) {
-        self.objects.retain(|(kind, object)| kind != resource || !which(object));
-    }
-
-    /// Changes all objects of this kind with this name.
-    pub(crate) fn edit(&mut self, resource: &ResourceType, name: &str, change: impl Fn(&mut Value)) {
-        for (kind, object) in &mut self.objects {
-            if kind == resource && object["metadata"]["name"] == name {
-                change(object);
-            }
-        }
-    }
-
-    /// What the object is like at a second look.
-    pub(crate) fn later(&mut self, resource: ResourceType, object: Value) {
-        let (namespace, name) = key(&object);
-        let (namespace, name) = (namespace.unwrap_or_default().to_owned(), name.unwrap_or_default().to_owned());
-        self.later.push((resource, namespace, name, Some(object)));
     }
 
     /// Sets one of Rancher's settings.
@@ -232,63 +178,6 @@ impl World {
         }
     }
 
-    fn objects_at(&self, second: bool) -> Vec<(&ResourceType, &Value)> {
-        let changed = |resource: &ResourceType, object: &Value| {
-            let (namespace, name) = key(object);
-            self.later.iter().any(|(kind, ns, n, _)| {
-                kind == resource && ns == namespace.unwrap_or_default() && n == name.unwrap_or_default()
-            })
-        };
-        let stay = self.objects.iter().filter(|(kind, object)| !second || !changed(kind, object)).map(|(k, o)| (k, o));
-        let come =
-            self.later.iter().filter(|_| second).filter_map(|(kind, _, _, object)| Some((kind, object.as_ref()?)));
-        stay.chain(come).collect()
-    }
-
-    /// The answer to one question.
-    pub(crate) fn answer(&self, want: &Want, second: bool) -> Content {
-        let right = want.right();
-        if self.forbidden.contains(format!("{} {}", right.verb, right.resource).as_str()) {
-            return Content::Failed(forbidden(want));
-        }
-        let clean = |resource: &ResourceType, object: &Value| {
-            let mut object = object.clone();
-            redact_object(resource, &mut object);
-            object
-        };
-        match want {
-            Want::Kinds { .. } => Content::NotServed,
-            Want::Log { pod, previous, .. } => {
-                let exists =
-                    self.objects.iter().any(|(kind, object)| *kind == PODS && object["metadata"]["name"] == *pod);
-                match self.logs.get(&(pod.clone(), *previous)) {
-                    Some(log) => Content::Text(log.clone()),
-                    None if exists && !previous => Content::Text(String::new()),
-                    None => Content::Absent,
-                }
-            }
-            Want::Get { resource, .. } | Want::List { resource, .. }
-                if self.not_served.contains(resource.plural.as_ref()) =>
-            {
-                Content::NotServed
-            }
-            Want::Get { resource, namespace, name } => self
-                .objects_at(second)
-                .into_iter()
-                .find(|(kind, object)| *kind == resource && key(object) == (namespace.as_deref(), Some(name)))
-                .map_or(Content::Absent, |(kind, object)| Content::Objects(vec![clean(kind, object)])),
-            Want::List { resource, namespace, .. } => Content::Objects(
-                self.objects_at(second)
-                    .into_iter()
-                    .filter(|(kind, object)| {
-                        *kind == resource && (namespace.is_none() || key(object).0 == namespace.as_deref())
-                    })
-                    .map(|(kind, object)| clean(kind, object))
-                    .collect(),
-            ),
-        }
-    }
-
     /// Answers what the plugin needs until it wants nothing new.
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.snapshot_and_needs().0
@@ -296,61 +185,12 @@ impl World {
 
     /// The same, with everything that was asked for.
     pub(crate) fn snapshot_and_needs(&self) -> (Snapshot, Vec<Need>) {
-        let mut snapshot = Snapshot::new(self.origin.clone(), start());
-        let mut asked = Vec::new();
-        for _ in 0..10 {
-            let needs: Vec<Need> = LeaseDoctor
-                .needs(&self.question, &snapshot)
-                .into_iter()
-                .filter(|need| !snapshot.answers(need))
-                .collect();
-            if needs.is_empty() {
-                return (snapshot, asked);
-            }
-            // What can be read now is read first, as the collector does.
-            let (due, later): (Vec<Need>, Vec<Need>) = needs
-                .into_iter()
-                .partition(|need| need.again_after.is_none() || snapshot.readings_of(&need.want).next().is_none());
-            for need in if due.is_empty() { later } else { due } {
-                if snapshot.answers(&need) {
-                    continue;
-                }
-                let first = snapshot.readings_of(&need.want).next().map(|reading| reading.at);
-                if let (Some(pause), Some(first)) = (need.again_after, first) {
-                    snapshot.as_of = after(first, pause).max(snapshot.as_of);
-                }
-                let second = !between(start(), snapshot.as_of).is_zero();
-                snapshot.readings.push(Reading {
-                    content: self.answer(&need.want, second),
-                    want: need.want.clone(),
-                    place: need.place.clone(),
-                    at: snapshot.as_of,
-                    required: need.required,
-                    why: need.why.clone().into_owned(),
-                });
-                asked.push(need);
-            }
-        }
-        panic!("the plugin never has enough");
+        self.memory.collect(false, |snapshot| LeaseDoctor.needs(&self.question, snapshot))
     }
 }
 
 fn log(lines: &[(i64, &str)]) -> String {
     lines.iter().map(|(seconds, text)| format!("{} {text}\n", micro(*seconds))).collect()
-}
-
-/// A 403 as the API server words it.
-pub(crate) fn forbidden(want: &Want) -> Failure {
-    let right = want.right();
-    Failure {
-        kind: "Forbidden".to_owned(),
-        code: Some(403),
-        message: format!(
-            "{} is forbidden: User \"viewer@example.com\" cannot {} resource \"{}\" in API group \"{}\"",
-            right.resource, right.verb, right.resource, right.group
-        ),
-        hint: None,
-    }
 }
 
 /// Rancher's Lease.

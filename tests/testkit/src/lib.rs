@@ -1,8 +1,11 @@
-//! What the process tests share: the real control plane, the plugins as processes with a clean environment, terminals,
-//! and a proxy that makes faults. Everything here panics when it cannot do its work: a test that cannot run has failed.
+//! What the tests share: clusters in memory, recorded incidents, the real control plane, the plugins as processes with a
+//! clean environment, terminals, and a proxy that makes faults. Everything here panics when it cannot do its work: a test
+//! that cannot run has failed.
 #![expect(clippy::unwrap_used, reason = "a broken test environment is a failed test")]
 
+pub mod incidents;
 mod machines;
+pub mod memory;
 mod plane;
 mod process;
 mod proxy;
@@ -11,7 +14,9 @@ mod pty;
 
 use std::time::{Duration, Instant};
 
+pub use incidents::Plugin;
 pub use machines::Downstream;
+pub use memory::Memory;
 pub use plane::{Audit, ControlPlane, World, binary};
 pub use process::{Output, Program};
 pub use proxy::{Fault, FaultProxy, Gate, Match, Seen};

@@ -184,7 +184,8 @@ pub(crate) fn ghosts(scene: &Scene<'_>, diagnosis: &mut Diagnosis) {
                 continue;
             }
             let age = management.metadata.creation_timestamp.map(|made| between(made, snapshot.as_of));
-            if age.is_some_and(|age| age < question.grace) {
+            let removed = management.metadata.deletion_timestamp.map(|since| between(since, snapshot.as_of));
+            if [age, removed].into_iter().flatten().any(|since| since < question.grace) {
                 continue;
             }
             diagnosis.findings.push(

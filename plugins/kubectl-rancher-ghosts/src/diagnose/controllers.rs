@@ -23,8 +23,10 @@ pub(crate) enum Capi {
         subject: ObjectRef,
         evidence: Vec<Evidence>,
     },
-    /// No Deployment: embedded into Rancher (before 2.13), or not to be seen.
+    /// No Deployment: embedded into Rancher (before 2.13).
     Unknown(String),
+    /// It could not be looked for.
+    Unread(String),
 }
 
 /// Looks for the controller.
@@ -66,7 +68,7 @@ pub(crate) fn capi(snapshot: &Snapshot) -> Capi {
         }
     }
     if let Some(why) = unread {
-        return Capi::Unknown(format!("its Deployment was not read ({why})"));
+        return Capi::Unread(why);
     }
     // From 2.13 on Turtles brings it as a Deployment; before, Rancher's leader may have it inside (pkg/features/feature.go).
     match super::version(snapshot).as_deref().and_then(minor) {
@@ -111,5 +113,6 @@ pub(crate) fn judge(scene: &Scene<'_>, diagnosis: &mut Diagnosis) {
             ),
         ),
         Capi::Unknown(why) => diagnosis.skip("capi", why),
+        Capi::Unread(why) => diagnosis.skip("capi", format!("its Deployment was not read ({why})")),
     }
 }

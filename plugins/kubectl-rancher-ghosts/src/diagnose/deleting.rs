@@ -31,8 +31,18 @@ pub(crate) fn may_be_slow(question: &Question, snapshot: &Snapshot, machine: &Ma
         && matches!(machine.step(), Some(Step::Drain | Step::Volumes))
 }
 
-/// Whether what Cluster API says about the deletion changed between two looks: pods go one after the other.
-fn moves(snapshot: &Snapshot, machine: &Machine) -> bool {
+/// What two looks at a drain or a detach told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Looks {
+    /// What Cluster API says about it changed: pods go one after the other.
+    Moves,
+    Stands,
+    /// The second look was not taken, or failed.
+    Once,
+}
+
+/// Compares the looks at a deletion.
+pub(crate) fn looks(snapshot: &Snapshot, machine: &Machine) -> Looks {
     let want = Want::get(MACHINES, machine.metadata.namespace.as_deref(), machine.name());
     let said: Vec<(Option<Step>, String)> = snapshot
         .readings_of(&want)
@@ -43,7 +53,11 @@ fn moves(snapshot: &Snapshot, machine: &Machine) -> bool {
         .filter(|look| look.uid() == machine.uid())
         .map(|look| (look.step(), look.step_text().map(|(text, _)| text.to_owned()).unwrap_or_default()))
         .collect();
-    matches!((said.first(), said.last()), (Some(first), Some(last)) if first != last)
+    match &said[..] {
+        [] | [_] => Looks::Once,
+        [first, .., last] if first != last => Looks::Moves,
+        _ => Looks::Stands,
+    }
 }
 
 /// A machine that is being deleted.
@@ -56,7 +70,7 @@ pub(crate) fn judge(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture, mac
     if step == Step::Paused || waited < scene.question.grace {
         return Judged::state(state, format!("for {}", human(waited)));
     }
-    if matches!(step, Step::Drain | Step::Volumes) && moves(scene.snapshot, machine) {
+    if matches!(step, Step::Drain | Step::Volumes) && looks(scene.snapshot, machine) == Looks::Moves {
         return Judged::state(state, format!("slow, but moving: {}", text.lines().next().unwrap_or_default()));
     }
     let mut evidence = vec![

@@ -10,6 +10,7 @@ use super::{Judged, Scene, age, plans};
 use crate::findings;
 use crate::model::fleet::{Cluster, Picture};
 use crate::model::machine::Machine;
+use crate::model::objects::Node;
 use crate::plan::target_of;
 
 pub(crate) fn judge(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture, machine: &Machine) -> Judged {
@@ -106,6 +107,14 @@ fn host_seen(cluster: &Cluster, picture: &Picture, machine: &Machine) -> HostSee
         let mine = nodes.iter().find(|node| node.machine_uid() == Some(machine.uid()));
         if let Some(node) = mine {
             return HostSeen::Yes(format!("Node {} carries its UID, though its agent has not answered", node.name()));
+        }
+        let of_provider =
+            |node: &&Node| node.provider_id.is_some() && node.provider_id.as_deref() == picture.provider_id();
+        if let Some(node) = nodes.iter().find(of_provider) {
+            return HostSeen::Yes(format!(
+                "Node {} has its provider id: a deletion would drain and delete that Node",
+                node.name()
+            ));
         }
         return HostSeen::No;
     }

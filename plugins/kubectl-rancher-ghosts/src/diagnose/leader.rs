@@ -2,8 +2,8 @@
 
 use rancher_common::finding::Diagnosis;
 use rancher_common::kinds::Lease;
-use rancher_common::snapshot::Snapshot;
-use rancher_common::time::{between, human};
+use rancher_common::snapshot::{Content, Reading, Snapshot};
+use rancher_common::time::{Timestamp, between, human};
 use std::time::Duration;
 
 use super::Scene;
@@ -32,7 +32,7 @@ pub(crate) fn leader(snapshot: &Snapshot) -> Leader {
             let holder = spec.holder_identity.filter(|holder| !holder.is_empty());
             match (holder, spec.renew_time) {
                 (Some(holder), Some(renewed)) => {
-                    let since = between(renewed.0, snapshot.as_of);
+                    let since = between(renewed.0, looked_at(snapshot));
                     if since <= FRESH {
                         Leader::Works(holder)
                     } else {
@@ -43,6 +43,13 @@ pub(crate) fn leader(snapshot: &Snapshot) -> Leader {
             }
         }
     }
+}
+
+/// When the Lease was read: by the end of a slow snapshot it is older than a leader lets it become.
+fn looked_at(snapshot: &Snapshot) -> Timestamp {
+    let want = crate::needs::lease();
+    let read = |reading: &&Reading| !matches!(reading.content, Content::Failed(_));
+    snapshot.readings_of(&want).rev().find(read).map_or(snapshot.as_of, |reading| reading.at)
 }
 
 /// Says so. A leader that does not work is the subject of another plugin.

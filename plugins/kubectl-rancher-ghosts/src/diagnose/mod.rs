@@ -14,7 +14,7 @@ pub(crate) mod target;
 
 use rancher_common::finding::{Column, Diagnosis, Finding, Inventory, Row, Severity, access};
 use rancher_common::rancher::{MANAGEMENT_CLUSTERS, ManagementCluster, Setting};
-use rancher_common::snapshot::Snapshot;
+use rancher_common::snapshot::{Place, Snapshot};
 use rancher_common::text::{count, shorten};
 use rancher_common::time::{between, human};
 
@@ -72,7 +72,7 @@ pub(crate) fn diagnose(question: &Question, snapshot: &Snapshot) -> Diagnosis {
     let mut unread = access::unread(&needs::needs(question, snapshot), snapshot);
     unread.extend(malformed(snapshot));
     if question.asks_who() {
-        crate::whois::answer(&scene, &mut diagnosis);
+        crate::whois::answer(&scene, unread.is_empty(), &mut diagnosis);
         diagnosis.findings.extend(unread);
         return diagnosis;
     }
@@ -126,6 +126,10 @@ fn machine(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture) -> Judged {
         return match &picture.machine {
             Ok(None) => Judged::state("gone", "deleted while it was looked at"),
             _ if picture.suspect => Judged { undecided: true, ..Judged::state("unknown", "it was not read whole") },
+            // What its row says was true when Cluster API last saw it.
+            _ if cluster.connected() == Some(false) && cluster.nodes.is_err() => {
+                Judged { undecided: true, ..Judged::state("unknown", "the cluster is not connected") }
+            }
             _ => Judged::state("running", ""),
         };
     };
@@ -251,6 +255,15 @@ fn tell_the_well(scene: &Scene<'_>, well: usize, all: usize, diagnosis: &mut Dia
                 count(with, "cluster", "clusters")
             ),
         );
+    }
+    for cluster in &clusters {
+        let looked_in_vain = cluster.place == Some(Place::Downstream);
+        if let Err(why) = &cluster.nodes
+            && !cluster.machines.is_empty()
+            && (scene.question.target.is_some() || looked_in_vain)
+        {
+            diagnosis.skip("nodes", why.clone());
+        }
     }
     if scene.question.target.is_none()
         && scene.snapshot.origin.downstream.is_some()

@@ -236,12 +236,21 @@ fn unknown_secret(scene: &Scene<'_>, info: &crate::question::ConnectionInfo, dia
         );
         return;
     }
+    match crate::whois::secret_of_file(scene) {
+        Some(Ok(None)) => {}
+        Some(Ok(Some(()))) => {
+            diagnosis.pass("connection", format!("plan Secret {} exists", info.secret));
+            return;
+        }
+        // RX001 tells why it is not known.
+        _ => return,
+    }
     diagnosis.findings.push(
         Finding::new(
             &findings::NODE_WITHOUT_MACHINE,
             "node",
             ObjectRef::new(&SECRETS, Some(&info.namespace), &info.secret),
-            format!("the agent behind this file looks for plan Secret {}, which belongs to no machine", info.secret),
+            format!("the agent behind this file looks for plan Secret {}, which does not exist", info.secret),
         )
         .evidence([
             Evidence::new("file", info.path.display().to_string()).from("secretName"),

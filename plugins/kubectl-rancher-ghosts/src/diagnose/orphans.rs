@@ -8,6 +8,7 @@ use rancher_common::rancher::{CUSTOM_MACHINES, MANAGEMENT_CLUSTERS, MANAGEMENT_N
 use rancher_common::resource::{ObjectRef, ResourceType};
 use rancher_common::snapshot::{Form, Place, Snapshot, Want};
 use rancher_common::text::{count, some_of};
+use rancher_common::time::between;
 use serde::Deserialize as _;
 
 use super::Scene;
@@ -40,6 +41,23 @@ pub(crate) fn doubts(snapshot: &Snapshot, fleet: &Fleet) -> Vec<(ResourceType, S
         }
     }
     doubts
+}
+
+/// RKEBootstraps that own plan Secrets without a Machine and were not seen: a selection by labels proves no absence.
+pub(crate) fn owners_of_secrets(snapshot: &Snapshot, cluster: &Cluster) -> Vec<String> {
+    let bootstraps = Objects::of(snapshot, &Place::Here, &RKE_BOOTSTRAPS);
+    without_machine(cluster)
+        .filter_map(|secret| Some(secret.metadata.owner("RKEBootstrap")?.name.clone()))
+        .filter(|name| bootstraps.get(&cluster.namespace, name).is_err())
+        .collect()
+}
+
+/// Plan Secrets of a cluster whose Machine is not among those of the cluster.
+fn without_machine(cluster: &Cluster) -> impl Iterator<Item = &PlanSecret> {
+    cluster.secrets.iter().filter(|secret| {
+        let machine = secret.metadata.labels.get(crate::model::objects::MACHINE_NAME);
+        machine.is_none_or(|machine| cluster.machine(machine).is_none())
+    })
 }
 
 /// A part of a machine that is gone.
@@ -104,6 +122,12 @@ pub(crate) fn orphans(scene: &Scene<'_>) -> Vec<Orphan> {
             let Some(names) = known.get(namespace.as_str()) else { continue };
             let machine = part.machine().map(str::to_owned);
             let owner = machine.as_deref().unwrap_or(&part.metadata.name);
+            // Lists are read beside each other: a host that is being registered may be in one of them only.
+            let young =
+                part.metadata.creation_timestamp.is_some_and(|made| between(made, snapshot.as_of) < question.grace);
+            if young && part.metadata.deletion_timestamp.is_none() {
+                continue;
+            }
             if names.contains(owner) || referred.contains(&(namespace.as_str(), &kind.kind, &part.metadata.name)) {
                 continue;
             }
@@ -173,14 +197,11 @@ fn secrets(scene: &Scene<'_>, diagnosis: &mut Diagnosis) {
     let Scene { question, snapshot, fleet } = scene;
     let bootstraps = Objects::of(snapshot, &Place::Here, &RKE_BOOTSTRAPS);
     for cluster in fleet.targets(question) {
-        for secret in &cluster.secrets {
+        for secret in without_machine(cluster) {
             let Some(bootstrap) = secret.metadata.owner("RKEBootstrap") else { continue };
-            let absent = bootstraps.get(&cluster.namespace, &bootstrap.name) == Ok(None);
-            let machine = secret.metadata.labels.get(crate::model::objects::MACHINE_NAME);
-            if !absent || machine.is_some_and(|machine| cluster.machine(machine).is_some()) {
-                continue;
+            if bootstraps.get(&cluster.namespace, &bootstrap.name) == Ok(None) {
+                diagnosis.findings.push(left_secret(secret, &bootstrap.name));
             }
-            diagnosis.findings.push(left_secret(secret, &bootstrap.name));
         }
     }
 }
@@ -230,6 +251,10 @@ fn management_nodes(scene: &Scene<'_>, diagnosis: &mut Diagnosis) {
         }
     }
     for (id, nodes) in by_cluster {
+        // While a cluster is being removed, its copies of Nodes go one after the other.
+        let goes =
+            |node: &Metadata| node.deletion_timestamp.is_some_and(|t| between(t, snapshot.as_of) < question.grace);
+        let nodes: Vec<Metadata> = nodes.into_iter().filter(|node| !goes(node)).collect();
         let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
         let Some(first) = nodes.first() else { continue };
         let gone = namespaces.as_ref().map(|all| !all.contains(id.as_str()));

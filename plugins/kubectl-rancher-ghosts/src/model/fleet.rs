@@ -133,6 +133,26 @@ impl Cluster {
             .filter(move |(_, machine)| machine.is(role) && !machine.deleting())
     }
 
+    /// A row may say that a machine is well while its Node is gone, or is another machine's.
+    fn suspect_by_nodes(&mut self) {
+        let Ok(nodes) = &self.nodes else { return };
+        let owner_of = |node: &Node| {
+            let uid = node.machine_uid()?;
+            let owner = self.machines.iter().find(|p| p.whole().is_some_and(|machine| machine.uid() == uid))?;
+            Some(owner.row.name.clone())
+        };
+        let owners: BTreeMap<&str, Option<String>> = nodes.iter().map(|node| (node.name(), owner_of(node))).collect();
+        let doubtful = |picture: &Picture| match picture.row.node.as_deref().map(|node| owners.get(node)) {
+            Some(None) => true,
+            Some(Some(Some(owner))) => *owner != picture.row.name,
+            Some(Some(None)) | None => false,
+        };
+        let doubtful: Vec<bool> = self.machines.iter().map(doubtful).collect();
+        for (picture, doubtful) in self.machines.iter_mut().zip(doubtful) {
+            picture.suspect |= doubtful;
+        }
+    }
+
     /// Whether the Nodes were proven to be those of this cluster: through Rancher by the cluster's id, otherwise because
     /// one of them carries the UID of one of its machines, or Cluster API's marks of this cluster.
     pub(crate) fn node(&self, name: &str) -> Result<Option<&Node>, &str> {
@@ -270,6 +290,7 @@ impl Fleet {
             let (place, nodes) = self.nodes_of(question, snapshot, &self.clusters[index]);
             self.clusters[index].place = place;
             self.clusters[index].nodes = nodes;
+            self.clusters[index].suspect_by_nodes();
         }
     }
 

@@ -176,6 +176,7 @@ pub(crate) struct Node {
     pub unschedulable: bool,
     pub addresses: Vec<String>,
     pub etcd: bool,
+    pub provider_id: Option<String>,
 }
 
 impl Node {
@@ -185,6 +186,7 @@ impl Node {
         Some(Self {
             ready: ready.iter().find(|c| c.kind == "Ready").map(|c| c.is("True")),
             unschedulable: object["spec"]["unschedulable"] == true,
+            provider_id: object["spec"]["providerID"].as_str().filter(|id| !id.is_empty()).map(str::to_owned),
             addresses: object["status"]["addresses"]
                 .as_array()
                 .into_iter()

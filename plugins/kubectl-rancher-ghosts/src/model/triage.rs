@@ -1,7 +1,7 @@
 //! Telling the machines that are well from those that need a closer look, by what `kubectl get machines` shows.
 //!
-//! A machine is taken for well only if its row says all of it: phase Running, Ready True, and a node name that no other
-//! machine of the cluster has. Everything else is read whole. v1beta1 has no column Ready, so there all are read whole.
+//! A machine is taken for well only if its row says all of it: phase Running, Ready True, not paused, and a node name that
+//! no other machine of the cluster has. Everything else is read whole. v1beta1 has no column Ready, so there all are read whole.
 
 use std::collections::BTreeMap;
 
@@ -22,6 +22,8 @@ pub(crate) struct Row {
     pub phase: String,
     /// `None` where the server has no such column.
     pub ready: Option<String>,
+    /// Whether Cluster API says that it is paused.
+    pub paused: bool,
     /// As the server shows it: `41m`, `2d`.
     pub age: String,
 }
@@ -42,6 +44,7 @@ impl Row {
             addresses: ["Internal-IP", "External-IP"].iter().filter_map(|name| text(&[*name])).collect(),
             phase: text(&["Phase"]).unwrap_or_default(),
             ready: cells.get("Ready").map(|_| text(&["Ready"]).unwrap_or_default()),
+            paused: text(&["Paused"]).as_deref() == Some("True"),
             age: text(&["Age"]).unwrap_or_default(),
         })
     }
@@ -56,13 +59,14 @@ impl Row {
             addresses: machine.addresses.clone(),
             phase: machine.phase.clone(),
             ready: machine.condition("Ready").map(|ready| ready.status.clone()),
+            paused: machine.condition("Paused").is_some_and(|paused| paused.is("True")),
             age: String::new(),
         }
     }
 
     /// Whether the row alone tells that the machine is well, as far as it goes for itself.
     fn well(&self) -> bool {
-        self.phase == "Running" && self.ready.as_deref() == Some("True") && self.node.is_some()
+        self.phase == "Running" && self.ready.as_deref() == Some("True") && self.node.is_some() && !self.paused
     }
 }
 
@@ -138,6 +142,7 @@ mod tests {
             Row { ready: Some("Unknown".into()), ..row("x", Some("n2")) },
             Row { ready: Some(String::new()), ..row("x", Some("n2")) },
             Row { phase: "Deleting".into(), ..row("x", Some("n2")) },
+            Row { paused: true, ..row("x", Some("n2")) },
         ];
         for doubtful in doubtful {
             assert_eq!(suspects(&[well.clone(), doubtful.clone()]), [1], "{doubtful:?}");

@@ -1,5 +1,7 @@
 //! What must hold before anything is removed. Each guard can refuse, and what could not be read refuses too.
 
+use std::collections::BTreeSet;
+
 use rancher_common::text::some_of;
 
 use super::Refusal;
@@ -8,6 +10,7 @@ use crate::diagnose::controllers::{Capi, capi};
 use crate::diagnose::leader::{Leader, leader};
 use crate::model::fleet::{Cluster, Picture};
 use crate::model::machine::{Machine, Role};
+use crate::model::objects::Node;
 
 /// Somebody must do the removing: Rancher's leader and Cluster API's controller.
 pub(crate) fn controllers(scene: &Scene<'_>) -> Result<(), Refusal> {
@@ -28,6 +31,9 @@ pub(crate) fn controllers(scene: &Scene<'_>) -> Result<(), Refusal> {
         Capi::Down { message, .. } => {
             Err(Refusal::new(message).instead("bring Cluster API's controller and webhook back first (RG208)"))
         }
+        Capi::Unread(why) => Err(Refusal::new(format!(
+            "whether Cluster API's controller works, which does the removing, was not read: {why}"
+        ))),
         Capi::Works(_) | Capi::Unknown(_) => Ok(()),
     }
 }
@@ -134,16 +140,20 @@ pub(crate) fn etcd(cluster: &Cluster, picture: &Picture, machine: &Machine) -> R
         Refusal::new(format!("{name} is an etcd machine, and the downstream Nodes are not known: {why}"))
             .instead("give a connection to the downstream cluster: --downstream-context")
     })?;
-    // The lost member counts until it is taken out.
-    let siblings: Vec<(&Picture, &Machine)> = cluster
-        .of_role(Role::Etcd)
-        .filter(|(other, whole)| other.row.name != picture.row.name && whole.node.is_some())
+    // The lost member counts until it is taken out, and so do those that are being removed and those of Nodes that no
+    // machine claims.
+    let others = cluster.machines.iter().filter(|other| other.row.name != picture.row.name);
+    let siblings: Vec<(&Picture, &str)> = others
+        .filter_map(|other| Some((other, other.whole().filter(|whole| whole.is(Role::Etcd))?.node.as_deref()?)))
         .collect();
-    let members = siblings.len() + 1;
+    let mut members: BTreeSet<&str> = siblings.iter().map(|(_, node)| *node).collect();
+    members.extend(nodes.iter().filter(|node| node.etcd).map(Node::name));
+    members.remove(machine.node.as_deref().unwrap_or_default());
+    let members = members.len() + 1;
     let healthy = siblings
         .iter()
-        .filter(|(other, whole)| {
-            let node = nodes.iter().find(|node| Some(node.name()) == whole.node.as_deref());
+        .filter(|(other, name)| {
+            let node = nodes.iter().find(|node| node.name() == *name);
             let probe = other.secret().and_then(|secret| secret.plan.probes.as_ref()?.get("etcd"));
             node.is_some_and(|node| node.ready == Some(true)) && probe.is_some_and(|probe| probe.healthy)
         })

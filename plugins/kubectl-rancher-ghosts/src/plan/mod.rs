@@ -9,7 +9,7 @@ pub(crate) mod reused;
 pub(crate) mod unblock;
 
 use rancher_common::doctor::Prescription;
-use rancher_common::finding::{Diagnosis, Finding, Rule, access};
+use rancher_common::finding::{Diagnosis, Finding, Rule, access, shared};
 use rancher_common::plan::{Action, Plan};
 use rancher_common::snapshot::Snapshot;
 
@@ -92,6 +92,9 @@ pub(crate) fn plan(question: &Question, snapshot: &Snapshot, diagnosis: &Diagnos
     let Some(name) = question.machine() else {
         return refused(name_one(diagnosis));
     };
+    if let Some(unread) = diagnosis.findings.iter().find(|finding| finding.rule == &shared::CANNOT_READ) {
+        return refused(Refusal::new(format!("not all that was needed could be read: {}", unread.message)));
+    }
     let Some(cluster_uid) = access::cluster_uid(snapshot) else {
         return refused(Refusal::new("the UID of namespace kube-system was not read, under which backups are kept"));
     };

@@ -76,7 +76,12 @@ fn vm(orphan: &Orphan) -> Vec<String> {
 pub(crate) fn target_of(scene: &Scene<'_>, orphan: &Orphan, finding: Finding) -> Finding {
     let cluster = orphan.part.metadata.labels.get(crate::model::machine::CLUSTER_NAME).cloned();
     let name = orphan.machine.clone().unwrap_or_else(|| orphan.part.metadata.name.clone());
+    let namespace = orphan.part.metadata.namespace.as_deref().unwrap_or_default();
+    let known = |name: &String| scene.fleet.clusters.iter().any(|c| c.namespace == namespace && c.name == *name);
     match (action(scene, orphan), cluster) {
+        (Ok(_), Some(cluster)) if !known(&cluster) => finding.advice(format!(
+            "Its cluster {cluster} is gone too, so fix has no name for it: look at the provider, then take its finalizer off by hand, that one only."
+        )),
         (Ok(_), Some(cluster)) => {
             finding.fixable().next_command(["SELF".to_owned(), "fix".to_owned(), format!("{cluster}/{name}")])
         }

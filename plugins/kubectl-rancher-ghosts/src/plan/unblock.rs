@@ -12,7 +12,8 @@ use rancher_common::time::{between, human};
 use serde_json::{Value, json};
 
 use super::{Refusal, Remedy, guards, picture};
-use crate::diagnose::{Scene, deleting};
+use crate::diagnose::Scene;
+use crate::diagnose::deleting::{self, Looks};
 use crate::model::fleet::{Cluster, Picture};
 use crate::model::machine::{EXCLUDE_DRAIN, EXCLUDE_VOLUMES, Machine, Role, Step};
 use crate::model::objects::Part;
@@ -43,6 +44,11 @@ pub(crate) fn remedy(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture) ->
     }
     let step = deleting::step(picture, machine);
     still(scene.snapshot, scene.question.patience, machine)?;
+    nobody_else(cluster, picture, machine)?;
+    if matches!(step, Step::Drain | Step::Volumes) && deleting::looks(scene.snapshot, machine) == Looks::Once {
+        return Err(Refusal::new("whether it moves, however slowly, is not known: the second look failed")
+            .instead("run it again"));
+    }
     let text = machine.step_text().map(|(text, _)| text).unwrap_or_default();
     match step {
         Step::Drain => host_gone(cluster, machine, text).and_then(|()| {
@@ -87,6 +93,28 @@ fn still(snapshot: &Snapshot, patience: std::time::Duration, machine: &Machine) 
             .instead(format!("wait, or call it stuck earlier: --patience (now {})", human(patience))));
     }
     Ok(())
+}
+
+/// Whether the deletion, once it goes on, would reach another machine's Node: Cluster API addresses Nodes by name
+/// (internal/controllers/machine reconcileDelete, deleteNode).
+fn nobody_else(cluster: &Cluster, picture: &Picture, machine: &Machine) -> Result<(), Refusal> {
+    let Some(name) = machine.node.as_deref() else { return Ok(()) };
+    match cluster.node(name) {
+        Ok(None) => return Ok(()),
+        Ok(Some(node)) if node.machine_uid() == Some(machine.uid()) => return Ok(()),
+        _ => {}
+    }
+    let rival = |other: &&Picture| other.row.name != picture.row.name && other.row.node.as_deref() == Some(name);
+    match cluster.machines.iter().find(rival) {
+        Some(rival) => Err(Refusal::new(format!(
+            "{} refers to the same Node {name}, which the deletion takes along as soon as it goes on (RG104)",
+            rival.row.name
+        ))
+        .instead(
+            "give a connection to the downstream cluster (--downstream-context): the Node's label tells whose it is",
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Whether the host may be gone: never if its Node is Ready, and never for etcd or the control plane, whose members
