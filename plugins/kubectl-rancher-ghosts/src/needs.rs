@@ -219,6 +219,9 @@ fn whole_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet, needs: &
         needs.push(Need::required(rows_of(&MACHINES), WHY_MACHINES));
         if !question.asks_who() {
             needs.push(Need::optional(rows_of(&CAPI_CLUSTERS), WHY_CAPI));
+            if triage::no_word_of_pauses(snapshot, namespace) {
+                needs.push(Need::optional(Want::list(CAPI_CLUSTERS, Some(namespace), Form::Full), WHY_CAPI));
+            }
             needs.push(Need::optional(rows_of(&RKE_BOOTSTRAPS), WHY_BOOTSTRAPS));
             needs.extend(fleet.infra_kinds.iter().map(|kind| Need::optional(rows_of(kind), WHY_INFRA)));
         }
@@ -254,7 +257,8 @@ fn whole_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet, needs: &
         if question.asks_who() { crate::whois::may_be(question, picture) } else { picture.suspect }
     };
     for cluster in &fleet.clusters {
-        if !cluster.machines.iter().any(closer) {
+        // Rows without the column Ready leave every machine in doubt until the whole objects are there.
+        if triage::too_thin(snapshot, &cluster.namespace) || !cluster.machines.iter().any(closer) {
             continue;
         }
         if !question.asks_who() {

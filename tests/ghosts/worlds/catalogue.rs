@@ -476,7 +476,7 @@ fn joining_refused() -> Vec<Incident> {
             });
         }),
         refused("rg101-cluster-paused", "Cluster API is paused.", &["RG101", "RG206"], 3, "is paused", &|world| {
-            world.edit(&CAPI_CLUSTERS, CLUSTER, |cluster| cluster["spec"]["paused"] = json!(true));
+            world.pause_cluster();
         }),
         refused("rg101-machine-paused", "The ghost is paused.", &["RG101", "RG206"], 3, "is paused", &|world| {
             world.machine(GHOST, |machine| machine["metadata"]["annotations"][PAUSED] = json!("true"));
@@ -1067,7 +1067,6 @@ fn more_deletions() -> Vec<Incident> {
             Triggers,
             "Whether a drain moves is not known: the second look failed.",
             from(stuck(Capi::New, &GHOST_WORKER, Step::Drain, DRAIN), |world| {
-                world.gone_later(MACHINES, Some("fleet-nowhere"), GHOST);
                 world.forbidden.insert("get machines");
             }),
             &["RG103"],
@@ -1255,7 +1254,7 @@ fn reused() -> Vec<Incident> {
             Triggers,
             "The same in a cluster that is paused.",
             from(claimed_twice(Capi::New, Roles::Worker), |world| {
-                world.edit(&CAPI_CLUSTERS, CLUSTER, |cluster| cluster["spec"]["paused"] = json!(true));
+                world.pause_cluster();
             }),
             &["RG104", "RG206"],
             3,
@@ -1620,7 +1619,7 @@ fn clusters() -> Vec<Incident> {
             Triggers,
             "The same under v1beta1, in the fleet.",
             build(Capi::Old, |world| {
-                world.edit(&CAPI_CLUSTERS, CLUSTER, |cluster| cluster["spec"]["paused"] = json!(true));
+                world.pause_cluster();
                 world.register(&GHOST_WORKER, false, Agent::Never, 2 * MINUTE);
             }),
             &["RG206"],
@@ -1687,6 +1686,32 @@ fn clusters() -> Vec<Incident> {
             &["RG208"],
             3,
             NAME_ONE,
+        ),
+        incident(
+            "rg208-uninstalled-with-its-kinds",
+            Triggers,
+            "Cluster API was uninstalled with its kinds: what is left of live machines looks like orphans.",
+            build(Capi::New, |world| {
+                world.join(&GHOST_WORKER);
+                world.remove(&DEPLOYMENTS, |_| true);
+                world.not_served.extend(["machines", "clusters.cluster.x-k8s.io", "machinesets"]);
+            }),
+            &["RG208"],
+            3,
+            NAME_ONE,
+        ),
+        incident(
+            "rg105-uninstalled-with-its-kinds",
+            LooksLike,
+            "The same before Rancher 2.13, where the controller may be part of Rancher.",
+            asked(Capi::Old, |world| {
+                world.join(&GHOST_WORKER);
+                world.remove(&DEPLOYMENTS, |_| true);
+                world.not_served.extend(["machines", "clusters.cluster.x-k8s.io", "machinesets"]);
+            }),
+            &[],
+            0,
+            Nothing,
         ),
         incident(
             "rg208-embedded",

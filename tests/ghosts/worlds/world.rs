@@ -746,6 +746,16 @@ impl World {
         self.no_downstream();
     }
 
+    /// Cluster API is paused, and says so where it can.
+    pub(crate) fn pause_cluster(&mut self) {
+        self.edit(&CAPI_CLUSTERS, CLUSTER, |cluster| {
+            cluster["spec"]["paused"] = json!(true);
+            if let Some(condition) = cluster.pointer_mut("/status/conditions/0/status") {
+                *condition = json!("True");
+            }
+        });
+    }
+
     /// What the planner says.
     pub(crate) fn planner(&mut self, message: &str) {
         self.edit(&RKE_CONTROL_PLANES, CLUSTER, |plane| {

@@ -2,7 +2,7 @@
 
 use rancher_common::finding::{Diagnosis, Evidence, Finding};
 use rancher_common::kinds::{DEPLOYMENTS, Deployment};
-use rancher_common::rancher::MACHINES;
+use rancher_common::rancher::{MACHINES, RKE_BOOTSTRAPS};
 use rancher_common::resource::ObjectRef;
 use rancher_common::snapshot::{Content, Snapshot};
 
@@ -102,9 +102,15 @@ pub(crate) fn judge(scene: &Scene<'_>, diagnosis: &mut Diagnosis) {
         scene.snapshot.readings.iter().any(|reading| {
             reading.want.resource() == Some(&MACHINES) && !matches!(reading.content, Content::NotServed)
         });
+    // Parts of machines outlive the kind of the Machines themselves.
+    let parts = scene.snapshot.readings.iter().any(|reading| {
+        let resource = reading.want.resource();
+        (resource == Some(&RKE_BOOTSTRAPS) || scene.fleet.infra_kinds.iter().any(|kind| resource == Some(kind)))
+            && matches!(&reading.content, Content::Objects(objects) if !objects.is_empty())
+    });
     match capi(scene.snapshot) {
         Capi::Works(message) => diagnosis.pass("capi", message),
-        Capi::Down { .. } if !machines_read && scene.fleet.clusters.iter().all(|c| c.machines.is_empty()) => {
+        Capi::Down { .. } if !machines_read && !parts && scene.fleet.clusters.iter().all(|c| c.machines.is_empty()) => {
             diagnosis.skip("capi", "there are no machines of Cluster API");
         }
         Capi::Down { message, subject, evidence } => diagnosis.findings.push(

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rancher_common::finding::{Diagnosis, Evidence, Finding};
 use rancher_common::kinds::NAMESPACES;
-use rancher_common::rancher::{CUSTOM_MACHINES, MANAGEMENT_CLUSTERS, MANAGEMENT_NODES, Metadata, RKE_BOOTSTRAPS};
+use rancher_common::rancher::{
+    CUSTOM_MACHINES, MACHINES, MANAGEMENT_CLUSTERS, MANAGEMENT_NODES, Metadata, RKE_BOOTSTRAPS,
+};
 use rancher_common::resource::{ObjectRef, ResourceType};
 use rancher_common::snapshot::{Form, Place, Snapshot, Want};
 use rancher_common::text::{count, some_of};
@@ -71,6 +73,10 @@ pub(crate) struct Orphan {
 /// Whole parts whose Machine is proven absent.
 pub(crate) fn orphans(scene: &Scene<'_>) -> Vec<Orphan> {
     let Scene { question, snapshot, fleet } = scene;
+    if snapshot.not_served(&MACHINES) {
+        // Without the kind no Machine is seen, which proves nothing about those of the parts that are left.
+        return Vec::new();
+    }
     let mut known: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for namespace in &fleet.workspaces {
         let targets = fleet.targets(question);
@@ -254,7 +260,8 @@ fn management_nodes(scene: &Scene<'_>, diagnosis: &mut Diagnosis) {
         // While a cluster is being removed, its copies of Nodes go one after the other.
         let goes =
             |node: &Metadata| node.deletion_timestamp.is_some_and(|t| between(t, snapshot.as_of) < question.grace);
-        let nodes: Vec<Metadata> = nodes.into_iter().filter(|node| !goes(node)).collect();
+        let mut nodes: Vec<Metadata> = nodes.into_iter().filter(|node| !goes(node)).collect();
+        nodes.sort_by(|a, b| a.name.cmp(&b.name));
         let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
         let Some(first) = nodes.first() else { continue };
         let gone = namespaces.as_ref().map(|all| !all.contains(id.as_str()));

@@ -178,7 +178,7 @@ pub(crate) struct Fleet {
 impl Fleet {
     pub(crate) fn of(question: &Question, snapshot: &Snapshot) -> Self {
         let Ok(provisioning) = snapshot.raw_list(&PROVISIONING_CLUSTERS, None) else { return Self::default() };
-        let management: Vec<ManagementCluster> =
+        let mut management: Vec<ManagementCluster> =
             snapshot.list::<ManagementCluster>(None).map(|listed| listed.items).unwrap_or_default();
         let mut workspaces: BTreeSet<String> = WORKSPACES.iter().map(|name| (*name).to_owned()).collect();
         workspaces.extend(
@@ -191,6 +191,9 @@ impl Fleet {
             workspaces.retain(|workspace| workspace == namespace);
             clusters.retain(|cluster| cluster.namespace == *namespace);
         }
+        // The order in which a server lists means nothing.
+        clusters.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        management.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
         let workspaces: Vec<String> = workspaces.into_iter().collect();
         let mut fleet = Self { clusters, management, workspaces, infra_kinds };
         fleet.join(question, snapshot);
@@ -281,6 +284,7 @@ impl Fleet {
         for cluster in &mut self.clusters {
             let key = (cluster.namespace.clone(), cluster.name.clone());
             cluster.machines = by_cluster.remove(&key).unwrap_or_default();
+            cluster.machines.sort_by(|a, b| a.row.name.cmp(&b.row.name));
             cluster.control_plane = typed(planes.get(&cluster.namespace, &cluster.name), ControlPlane::read);
             cluster.capi_paused = capi_paused(snapshot, &capi, &cluster.namespace, &cluster.name);
             cluster.parts = parts.remove(&key).unwrap_or_default();
@@ -340,7 +344,8 @@ impl Fleet {
             .answer(&Want::list(NODES, None, Form::Full))
             .map(|objects| objects.iter().filter_map(Node::read).collect::<Vec<_>>())
             .map_err(|why| why.to_string());
-        let nodes = nodes.and_then(|nodes| {
+        let nodes = nodes.and_then(|mut nodes| {
+            nodes.sort_by(|a, b| a.name().cmp(b.name()));
             if place == Place::Downstream && !belongs(&nodes, cluster) {
                 return Err(format!(
                     "none of the Nodes behind the downstream connection is marked as one of cluster {}",

@@ -98,6 +98,13 @@ pub(crate) fn too_thin(snapshot: &Snapshot, namespace: &str) -> bool {
     })
 }
 
+/// Whether the rows of Cluster API's Clusters do not say what is paused: v1beta1 has no such column.
+pub(crate) fn no_word_of_pauses(snapshot: &Snapshot, namespace: &str) -> bool {
+    let want = Want::list(rancher_common::rancher::CAPI_CLUSTERS, Some(namespace), Form::Table);
+    let Ok(objects) = snapshot.here().answer(&want) else { return false };
+    objects.iter().filter_map(|object| object.get("cells")).any(|cells| cells.get("Paused").is_none())
+}
+
 /// Which rows need a closer look; by index.
 pub(crate) fn suspects(rows: &[Row]) -> Vec<usize> {
     let mut claims: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
