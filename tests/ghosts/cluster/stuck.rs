@@ -43,7 +43,10 @@ fn a_worker_whose_cluster_is_gone() {
     std::thread::sleep(Duration::from_secs(7));
 
     // In a terminal: the name is typed once for each step.
-    let mut terminal = plugin(&world, &["fix", &target]).args(QUICK).limit(Duration::from_secs(180)).terminal();
+    // Between two steps Cluster API may be silent for ten seconds: it tries that long to delete the Node.
+    let flags = ["--downstream-context", "edge", "--grace", "1s", "--patience", "15s"];
+    std::thread::sleep(Duration::from_secs(9));
+    let mut terminal = plugin(&world, &["fix", &target]).args(flags).limit(Duration::from_secs(180)).terminal();
     terminal.expect("exclude-node-draining");
     terminal.expect("gone for good");
     terminal.expect(&format!("type the name {machine}"));
