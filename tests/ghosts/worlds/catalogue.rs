@@ -1,5 +1,7 @@
 //! The incidents: for each code at least one that triggers it and one that looks like it and must not.
 
+use std::sync::LazyLock;
+
 use rancher_common::doctor::Prescription;
 use rancher_common::kinds::{DEPLOYMENTS, LEASES, NODES, SECRETS};
 use rancher_common::plan::Operation;
@@ -177,8 +179,13 @@ fn incident(
     Incident { name, role, story, world, codes, exit_code, treatment, recorded: false }
 }
 
-/// All of them.
-pub(crate) fn all() -> Vec<Incident> {
+/// All of them, made once.
+pub(crate) fn all() -> &'static [Incident] {
+    static ALL: LazyLock<Vec<Incident>> = LazyLock::new(make);
+    &ALL
+}
+
+fn make() -> Vec<Incident> {
     let mut all = Vec::new();
     for part in [
         joining,

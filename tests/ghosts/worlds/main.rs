@@ -4,6 +4,7 @@
 
 mod catalogue;
 mod pages;
+mod properties;
 mod recorded;
 mod verifier;
 mod whois;

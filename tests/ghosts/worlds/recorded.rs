@@ -55,7 +55,7 @@ fn diagnoses_are_as_expected() {
     let mut problems = Vec::new();
     for incident in catalogue::all() {
         for (way, snapshot) in [("", incident.world.snapshot()), (" (saved)", incident.world.thorough_snapshot())] {
-            let found = differences(&incident, &snapshot);
+            let found = differences(incident, &snapshot);
             problems.extend(found.into_iter().map(|text| format!("{}{way}: {} {text}", incident.name, incident.story)));
         }
     }
@@ -97,8 +97,8 @@ fn what_is_offered_can_be_done() {
 #[test]
 #[ignore = "writes tests/incidents/ghosts-*"]
 fn record() {
-    for incident in catalogue::all().into_iter().filter(|incident| incident.recorded) {
-        let path = path_of(&incident);
+    for incident in catalogue::all().iter().filter(|incident| incident.recorded) {
+        let path = path_of(incident);
         if path.exists() {
             std::fs::remove_dir_all(&path).expect("removed");
         }
@@ -128,8 +128,8 @@ fn arguments(world: &World) -> Vec<String> {
 fn recordings_are_of_the_catalogue() {
     let recorded: BTreeSet<std::path::PathBuf> =
         catalogue::all().iter().filter(|incident| incident.recorded).map(path_of).collect();
-    for incident in catalogue::all().into_iter().filter(|incident| incident.recorded) {
-        let saved = rancher_common::snapshot::load(&path_of(&incident))
+    for incident in catalogue::all().iter().filter(|incident| incident.recorded) {
+        let saved = rancher_common::snapshot::load(&path_of(incident))
             .unwrap_or_else(|error| panic!("{error}: run the test `record`"));
         assert_eq!(saved, incident.world.thorough_snapshot(), "{}: run the test `record`", incident.name);
     }
