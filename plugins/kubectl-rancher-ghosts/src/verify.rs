@@ -13,7 +13,7 @@ use rancher_common::time::{Timestamp, between, human};
 use crate::Question;
 use crate::findings;
 use crate::model::fleet::Fleet;
-use crate::model::machine::Machine;
+use crate::model::machine::{Machine, Step};
 use crate::model::objects::{ControlPlane, Node};
 use crate::model::planner;
 
@@ -156,7 +156,10 @@ impl Removal {
             .and_then(Machine::read);
         match machine {
             Some(machine) if machine.deleting() => {
-                let step = machine.step().map(|step| step.to_string()).unwrap_or_default();
+                let step = match machine.step() {
+                    Some(Step::Unknown) | None => "the deletion".to_owned(),
+                    Some(step) => step.to_string(),
+                };
                 let text = machine.step_text().map(|(text, _)| text.to_owned()).unwrap_or_default();
                 let line = text.lines().next().unwrap_or_default();
                 let left = left.join(", ");

@@ -7,6 +7,8 @@
 
 mod faults;
 mod incident;
+#[cfg(unix)]
+mod launch;
 mod place;
 mod races;
 mod refusals;
