@@ -3,7 +3,8 @@
 use rancher_testkit::{Fault, FaultProxy, Match, Program, World, eventually};
 
 use super::{
-    CONTROL_PLANES, LIMIT, PLUGIN, QUICK, WORKERS, codes, edge, expect_refusal, fix, join_all, plugin, writes,
+    CONTROL_PLANES, LIMIT, PLUGIN, QUICK, WORKERS, codes, edge, expect_refusal, fix, hold_drain, join_all, plugin,
+    writes,
 };
 
 const LIVE: &str = "custom-aaaaaaaaaaaa";
@@ -89,17 +90,7 @@ fn a_deletion_that_is_under_way_is_stopped() {
     let (target, node) = reinstalled(&world);
     let node_uid = uid(&world, &node);
     // A pod that may not be evicted holds the drain up, while the user finds out what was done.
-    world.downstream("edge").apply(
-        serde_json::json!({"apiVersion": "v1", "kind": "List", "items": [
-            {"apiVersion": "v1", "kind": "Pod",
-             "metadata": {"name": "held", "namespace": "default", "labels": {"app": "held"}},
-             "spec": {"nodeName": node, "tolerations": [{"operator": "Exists"}],
-                      "containers": [{"name": "c", "image": "example.com/c"}]}},
-            {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "held", "namespace": "default"},
-             "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "held"}}}},
-        ]})
-        .to_string(),
-    );
+    hold_drain(&world, &node);
     let ghost = WORKERS[0].0;
     world.kubectl(&["delete", "machine", "-n", "fleet-default", ghost, "--wait=false"]);
     eventually("Cluster API drains the live Node", LIMIT, || {

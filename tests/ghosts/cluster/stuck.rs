@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rancher_testkit::{World, eventually};
 
-use super::{CONTROL_PLANES, LIMIT, QUICK, WORKERS, codes, edge, expect_refusal, plugin, writes};
+use super::{CONTROL_PLANES, LIMIT, QUICK, WORKERS, codes, edge, expect_refusal, hold_drain, plugin, writes};
 
 fn delete(world: &World, machine: &str) {
     world.kubectl(&["delete", "machine", "-n", "fleet-default", machine, "--wait=false"]);
@@ -108,18 +108,7 @@ fn steps_that_are_somebody_s_safeguard() {
     let world = World::start(&["--holder", "live", "--downstream", "edge"]);
     edge(&world);
     let (worker, node) = WORKERS[0];
-    let edge = world.downstream("edge");
-    edge.apply(
-        serde_json::json!({"apiVersion": "v1", "kind": "List", "items": [
-            {"apiVersion": "v1", "kind": "Pod",
-             "metadata": {"name": "held", "namespace": "default", "labels": {"app": "held"}},
-             "spec": {"nodeName": node, "tolerations": [{"operator": "Exists"}],
-                      "containers": [{"name": "c", "image": "example.com/c"}]}},
-            {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "held", "namespace": "default"},
-             "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "held"}}}},
-        ]})
-        .to_string(),
-    );
+    hold_drain(&world, node);
     delete(&world, worker);
     world.etcd("edge", false);
     let (etcd, _) = CONTROL_PLANES[2];
