@@ -51,6 +51,7 @@ tests/control-plane/bin/control-plane world --dir "$work/world" --holder dead --
 world=$!
 exec 9>"$work/stop"
 finish() {
+    cd /
     exec 9>&-
     kill "$world" 2>/dev/null || true
     wait "$world" 2>/dev/null || true
@@ -65,7 +66,8 @@ until [ -s "$work/world.json" ]; do
     }
     sleep 0.2
 done
-KUBECONFIG=$(sed -n 's/.*"kubeconfig":"\([^"]*\)".*/\1/p' "$work/world.json" | head -n 1)
+# The first one in the line: those of downstream clusters follow.
+KUBECONFIG=$(sed -n 's/^{"kubeconfig":"\([^"]*\)".*/\1/p' "$work/world.json" | head -n 1)
 export KUBECONFIG
 
 say "the clusters hang, and the Lease names a pod that is gone"
@@ -97,7 +99,8 @@ tell() {
     echo "$*" >&9
     until [ "$(wc -l <"$work/world.json")" -gt "$lines" ]; do sleep 0.1; done
 }
-edge=$work/world/downstream/edge/kubeconfig
+cp "$work/world/downstream/edge/kubeconfig" "$work/edge.kubeconfig"
+cd "$work"
 for machine in custom-898d97f03763 custom-f489526f114a custom-0cf3ab0002bb; do
     tell machine edge $machine etcd,controlplane
 done
@@ -117,26 +120,26 @@ echo '$ kubectl get machines -n fleet-default'
 kubectl get machines -n fleet-default
 
 say "which machine is it, and what waits for it? (30 minutes are 2 seconds here)"
-echo '$ kubectl rancher-ghosts check edge --grace 2s'
-kubectl rancher-ghosts check edge --grace 2s --downstream-kubeconfig "$edge" || echo "(exit code $?)"
+echo '$ kubectl rancher-ghosts check edge --grace 2s --downstream-kubeconfig edge.kubeconfig'
+kubectl rancher-ghosts check edge --grace 2s --downstream-kubeconfig edge.kubeconfig || echo "(exit code $?)"
 echo '$ kubectl rancher-ghosts whois node01'
 kubectl rancher-ghosts whois node01
 
 say "remove it"
-ghost="edge/custom-2d74d4c9a104 --grace 2s"
+ghost="edge/custom-2d74d4c9a104 --grace 2s --downstream-kubeconfig edge.kubeconfig"
 if [ -t 0 ] && [ -t 2 ] && [ -z "${CI:-}" ]; then
     echo "\$ kubectl rancher-ghosts fix $ghost"
     # shellcheck disable=SC2086 # words
-    kubectl rancher-ghosts fix $ghost --downstream-kubeconfig "$edge"
+    kubectl rancher-ghosts fix $ghost
 else
     # shellcheck disable=SC2086 # words
-    digest=$(kubectl rancher-ghosts fix $ghost --downstream-kubeconfig "$edge" -o json |
+    digest=$(kubectl rancher-ghosts fix $ghost -o json |
         sed -n 's/.*"digest": "\([0-9a-f]*\)".*/\1/p' | head -n 1)
     echo "\$ kubectl rancher-ghosts fix $ghost --confirm $digest"
     # shellcheck disable=SC2086 # words
-    kubectl rancher-ghosts fix $ghost --downstream-kubeconfig "$edge" --confirm "$digest"
+    kubectl rancher-ghosts fix $ghost --confirm "$digest"
 fi
 
 say "and now"
-echo '$ kubectl rancher-ghosts check edge'
-kubectl rancher-ghosts check edge --downstream-kubeconfig "$edge"
+echo '$ kubectl rancher-ghosts check edge --downstream-kubeconfig edge.kubeconfig'
+kubectl rancher-ghosts check edge --downstream-kubeconfig edge.kubeconfig

@@ -33,6 +33,6 @@ if ! wait "$plane"; then
 fi
 CONTROL_PLANE_BIN=$PWD/tests/control-plane/bin
 export CONTROL_PLANE_BIN
-# They wait more than they work; at most three control planes run at once, whatever the number of threads. The same
+# They wait more than they work; at most four control planes run at once, whatever the number of threads. The same
 # selection of packages as above: another one would change the features of the dependencies and build them anew.
 cargo test --locked --workspace --test cluster -- --test-threads 4

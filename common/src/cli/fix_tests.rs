@@ -293,7 +293,7 @@ async fn yes_never_covers_a_later_round_that_cannot_be_undone() {
     let outcome = assert_open(&ended, "not interactive");
     assert_eq!((outcome.applied, outcome.of, world.holder().as_deref()), (1, 2, Some("b")));
     let digest = ended.0.plan.unwrap().digest;
-    assert!(outcome.next.contains(&format!("  toy fix --confirm {digest} prod --context c")), "{:?}", outcome.next);
+    assert!(outcome.next.contains(&format!("  toy fix prod --confirm {digest} --context c")), "{:?}", outcome.next);
     // The command that was offered goes on from there.
     let (report, exit) = world.fix(irreversible, &[&digest], &[]).await.unwrap();
     assert_eq!((exit, report.verdict, world.holder()), (Exit::Ok, Verdict::Fixed, None));

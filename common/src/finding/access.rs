@@ -5,6 +5,7 @@ use crate::finding::{Evidence, Finding, shared};
 use crate::kinds::{NAMESPACES, Namespace, PODS};
 use crate::resource::ObjectRef;
 use crate::snapshot::{Content, Need, Snapshot, Want};
+use crate::text::some_of;
 
 /// The namespace whose UID is the identity of a cluster: every cluster has it, and it is never made anew.
 pub const KUBE_SYSTEM: &str = "kube-system";
@@ -105,14 +106,18 @@ pub fn malformed(subject: &ObjectRef, problem: &str) -> Finding {
         .advice("Look at the object itself: it has another shape than its kind.")
 }
 
-/// Contexts that could be meant for the cluster Rancher runs in, likely ones first.
+/// What to do in the wrong place: use a kubeconfig of `cluster`, and which contexts could be meant, likely ones first.
 #[must_use]
-pub fn likely_contexts(snapshot: &Snapshot) -> Vec<String> {
-    let mut sorted = snapshot.origin.other_contexts.clone();
-    sorted.sort_by_key(|name| {
+pub fn use_another_context(snapshot: &Snapshot, cluster: &str) -> String {
+    let mut contexts = snapshot.origin.other_contexts.clone();
+    contexts.sort_by_key(|name| {
         let lower = name.to_lowercase();
         let likely = ["rancher", "mgmt", "management", "local", "upstream"].iter().any(|word| lower.contains(word));
         (!likely, name.clone())
     });
-    sorted
+    if contexts.is_empty() {
+        format!("Use a kubeconfig of {cluster}.")
+    } else {
+        format!("Use the context of {cluster}; the kubeconfig also has: {}.", some_of(&contexts, 8))
+    }
 }

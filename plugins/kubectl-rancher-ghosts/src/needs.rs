@@ -356,6 +356,8 @@ pub(crate) fn repair_rights(_: &Question) -> Vec<(Right, &'static str)> {
         (everywhere("get", &RKE_CONTROL_PLANES), WHY_PLANE),
         (everywhere("delete", &MACHINES), "to delete a machine that has no node (RG101, RG102, RG104)"),
         (everywhere("patch", &MACHINES), "to unblock one step of a deletion, or to pause a machine (RG103, RG104)"),
+        (everywhere("get", &SERVICE_ACCOUNTS), "to back up those of its agent"),
+        (everywhere("get", &PROVISIONING_CLUSTERS), "to back up the cluster it belongs to"),
         (everywhere("get", &RKE_BOOTSTRAPS), "to back it up, and to see it go"),
         (everywhere("patch", &RKE_BOOTSTRAPS), "to remove a finalizer that nobody removes any more (RG103, RG106)"),
         (everywhere("delete", &RKE_BOOTSTRAPS), "to delete what a machine left behind (RG106)"),

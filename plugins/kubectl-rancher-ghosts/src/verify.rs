@@ -13,7 +13,7 @@ use rancher_common::time::{Timestamp, between, human};
 use crate::Question;
 use crate::findings;
 use crate::model::fleet::Fleet;
-use crate::model::machine::Machine;
+use crate::model::machine::{Machine, Step};
 use crate::model::objects::{ControlPlane, Node};
 use crate::model::planner;
 
@@ -31,13 +31,23 @@ struct Part {
     uid: Option<String>,
 }
 
+/// A live Node that must stay as it is.
+#[derive(Debug)]
+struct Keep {
+    place: Place,
+    name: String,
+    uid: Option<String>,
+    /// Whether it was cordoned already: a deletion that was under way does that first.
+    cordoned: bool,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Removal {
     machine: String,
     parts: Vec<Part>,
     /// The live Node that must stay, by name and UID, and where to look for it.
-    keep: Option<(Place, String, Option<String>)>,
+    keep: Option<Keep>,
     /// The RKEControlPlane whose message named the machine.
     planner: Option<(String, String)>,
     patience: Duration,
@@ -104,7 +114,12 @@ impl Removal {
         let keep = picture.filter(|_| claimed).and_then(|picture| {
             let name = picture.row.node.clone()?;
             let node = cluster?.node(&name).ok()?;
-            Some((cluster?.place.clone()?, name.clone(), node.and_then(|node| node.metadata.uid.clone())))
+            Some(Keep {
+                place: cluster?.place.clone()?,
+                uid: node.and_then(|node| node.metadata.uid.clone()),
+                cordoned: node.is_some_and(|node| node.unschedulable),
+                name,
+            })
         });
         let named = |message: &str| planner::parse(message).iter().any(|waiting| waiting.machines.contains(&name));
         let planner = cluster
@@ -130,8 +145,9 @@ impl Removal {
         Ok(left)
     }
 
-    /// Where the deletion stands, as one text that changes when anything moves.
-    fn position(&self, snapshot: &Snapshot, left: &[String]) -> String {
+    /// Where the deletion stands, in a line, and as a text that changes when anything moves: Cluster API's words may stay
+    /// the same while the objects behind them go one after the other.
+    fn position(&self, snapshot: &Snapshot, left: &[String]) -> (String, String) {
         let machine = self
             .parts
             .iter()
@@ -140,13 +156,18 @@ impl Removal {
             .and_then(Machine::read);
         match machine {
             Some(machine) if machine.deleting() => {
-                let step = machine.step().map(|step| step.to_string()).unwrap_or_default();
+                let step = match machine.step() {
+                    Some(Step::Unknown) | None => "the deletion".to_owned(),
+                    Some(step) => step.to_string(),
+                };
                 let text = machine.step_text().map(|(text, _)| text.to_owned()).unwrap_or_default();
                 let line = text.lines().next().unwrap_or_default();
-                if line.is_empty() { format!("{step}; left: {}", left.join(", ")) } else { format!("{step}: {line}") }
+                let left = left.join(", ");
+                let shown = if line.is_empty() { format!("{step}; left: {left}") } else { format!("{step}: {line}") };
+                (shown, format!("{step}: {text}; left: {left}"))
             }
-            Some(_) => format!("{} to be deleted", self.machine),
-            None => format!("left: {}", left.join(", ")),
+            Some(_) => (format!("{} to be deleted", self.machine), String::new()),
+            None => (format!("left: {}", left.join(", ")), left.join(", ")),
         }
     }
 }
@@ -164,7 +185,7 @@ impl Verifier for Removal {
                 "whether the planner moves on",
             ));
         }
-        if let Some((place, ..)) = &self.keep {
+        if let Some(Keep { place, .. }) = &self.keep {
             needs.push(
                 Need::required(Want::list(NODES, None, Form::Full), "whether the live Node is still there").at(place),
             );
@@ -181,10 +202,10 @@ impl Verifier for Removal {
             Err(waiting_for) => return Verification::Pending { done: 0, total, waiting_for },
         };
         if !left.is_empty() {
-            let position = self.position(snapshot, &left);
+            let (position, key) = self.position(snapshot, &left);
             let done = number(self.parts.len() - left.len());
             match &self.stands {
-                Some((known, since)) if *known == position => {
+                Some((known, since)) if *known == key => {
                     let stood = between(*since, snapshot.as_of);
                     if stood >= self.patience {
                         return Verification::Stuck(format!(
@@ -194,11 +215,11 @@ impl Verifier for Removal {
                         ));
                     }
                 }
-                _ => self.stands = Some((position.clone(), snapshot.as_of)),
+                _ => self.stands = Some((key, snapshot.as_of)),
             }
             return Verification::Pending { done, total, waiting_for: position };
         }
-        if let Some((place, name, uid)) = &self.keep {
+        if let Some(Keep { place, name, uid, cordoned }) = &self.keep {
             let nodes = snapshot.at(place).answer(&Want::list(NODES, None, Form::Full));
             let pending =
                 |waiting_for: String| Verification::Pending { done: number(self.parts.len()), total, waiting_for };
@@ -210,7 +231,9 @@ impl Verifier for Removal {
                     Some(node) if node.metadata.uid != *uid => {
                         return pending(format!("Node {name}, which was deleted and made anew: look at it"));
                     }
-                    Some(node) if node.unschedulable => return pending(format!("Node {name} to be uncordoned")),
+                    Some(node) if node.unschedulable && !cordoned => {
+                        return pending(format!("Node {name} to be uncordoned"));
+                    }
                     Some(_) => {}
                 },
             }
@@ -230,8 +253,12 @@ impl Verifier for Removal {
             }
         }
         let mut done = format!("{} and all that belonged to it are gone", self.machine);
-        if let Some((_, node, _)) = &self.keep {
-            done.push_str(&format!("; Node {node} is still there and schedulable"));
+        if let Some(Keep { name, cordoned, .. }) = &self.keep {
+            done.push_str(&if *cordoned {
+                format!("; Node {name} is still there, and cordoned as it was before: kubectl uncordon {name} there")
+            } else {
+                format!("; Node {name} is still there and schedulable")
+            });
         }
         if self.planner.is_some() {
             done.push_str("; the planner does not wait for it any more");

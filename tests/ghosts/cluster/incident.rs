@@ -23,6 +23,7 @@ fn a_ghost_blocks_a_rotation_until_it_is_removed() {
     let early = plugin(&world, &["fix", &format!("edge/{GHOST}"), "--downstream-context", "edge"]).run();
     early.expect_code(6).expect_words("may still join");
 
+    eventually("it is a ghost", LIMIT, || plugin(&world, &["check", "edge"]).args(QUICK).run().code == 3);
     let check = plugin(&world, &["check", "edge", "-o", "json"]).args(QUICK).run();
     check.expect_code(3);
     let report = check.json();

@@ -7,6 +7,8 @@
 
 mod faults;
 mod incident;
+#[cfg(unix)]
+mod launch;
 mod place;
 mod races;
 mod refusals;
@@ -17,7 +19,7 @@ mod stuck;
 use std::time::Duration;
 
 use rancher_testkit::{Output, Program, World, eventually};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The plugin as cargo built it.
 const PLUGIN: &str = env!("CARGO_BIN_EXE_kubectl-rancher-ghosts");
@@ -82,6 +84,22 @@ fn edge(world: &World) {
     join_all(world, "edge", &CONTROL_PLANES);
     join_all(world, "edge", &WORKERS);
     eventually("all plans are applied", LIMIT, || world.waits_for("edge").is_empty());
+}
+
+/// A pod on this node that its PodDisruptionBudget does not let go.
+fn hold_drain(world: &World, node: &str) {
+    world.downstream("edge").apply(
+        json!({"apiVersion": "v1", "kind": "List", "items": [
+            {"apiVersion": "v1", "kind": "Pod",
+             "metadata": {"name": "held", "namespace": "default", "labels": {"app": "held"}},
+             "spec": {"nodeName": node, "tolerations": [{"operator": "Exists"}],
+                      "containers": [{"name": "c", "image": "example.com/c"}]}},
+            {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+             "metadata": {"name": "held", "namespace": "default"},
+             "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "held"}}}},
+        ]})
+        .to_string(),
+    );
 }
 
 fn codes(report: &Value) -> Vec<&str> {

@@ -12,7 +12,7 @@ fn grant(world: &World, printed: &str) {
     // What is for the downstream clusters stands behind its own heading.
     let here = printed.split("# In each downstream cluster").next().unwrap().trim_end().trim_end_matches("---");
     for namespace in ["cattle-capi-system", "cattle-provisioning-capi-system"] {
-        world.kubectl_program(["create", "namespace", namespace]).run();
+        let _ = world.kubectl_program(["create", "namespace", namespace]).run();
     }
     world.apply(here);
     let mut bindings = Vec::new();
@@ -54,7 +54,15 @@ fn printed_rights_are_enough() {
     let for_check = Program::new(PLUGIN).args(["rbac"]).run();
     for_check.expect_code(0);
     grant(&world, &for_check.stdout);
-    eventually("the rights count", LIMIT, || run(&["check", "edge"]).code == 3);
+    let started = std::time::Instant::now();
+    loop {
+        let check = run(&["check", "edge"]);
+        if check.code == 3 {
+            break;
+        }
+        assert!(started.elapsed() < LIMIT, "the printed rights are not enough: {check}");
+        std::thread::sleep(std::time::Duration::from_millis(500));
+    }
     for args in [
         &["check", "edge/custom-2d74d4c9a104", "--tree"] as &[&str],
         &["check", "edge"],
@@ -69,14 +77,17 @@ fn printed_rights_are_enough() {
 
     let for_fix = Program::new(PLUGIN).args(["rbac", "--for=fix"]).run();
     grant(&world, &for_fix.stdout);
-    let mut digest = None;
-    eventually("the rights count", LIMIT, || {
-        let plan = run(&["fix", &format!("edge/{GHOST}"), "-o", "json"]).json();
-        let agreed = plan["plan"]["checked"].as_array().is_some_and(|all| !all.is_empty());
-        digest = plan["plan"]["digest"].as_str().filter(|_| agreed).map(str::to_owned);
-        digest.is_some()
-    });
-    run(&["fix", &format!("edge/{GHOST}"), "--confirm", &digest.unwrap()]).expect_code(0);
+    let started = std::time::Instant::now();
+    let digest = loop {
+        let output = run(&["fix", &format!("edge/{GHOST}"), "-o", "json"]);
+        let plan = &output.json()["plan"];
+        if plan["checked"].as_array().is_some_and(|all| !all.is_empty()) {
+            break plan["digest"].as_str().unwrap().to_owned();
+        }
+        assert!(started.elapsed() < LIMIT, "the printed rights are not enough: {output}");
+        std::thread::sleep(std::time::Duration::from_millis(500));
+    };
+    run(&["fix", &format!("edge/{GHOST}"), "--confirm", &digest]).expect_code(0);
     assert!(world.machine_object(GHOST).is_null());
     // Nothing was asked for that is not printed.
     let denied: Vec<_> = world

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rancher_testkit::{World, eventually};
 
-use super::{CONTROL_PLANES, LIMIT, QUICK, WORKERS, codes, edge, expect_refusal, plugin, writes};
+use super::{CONTROL_PLANES, LIMIT, QUICK, WORKERS, codes, edge, expect_refusal, hold_drain, plugin, writes};
 
 fn delete(world: &World, machine: &str) {
     world.kubectl(&["delete", "machine", "-n", "fleet-default", machine, "--wait=false"]);
@@ -43,7 +43,10 @@ fn a_worker_whose_cluster_is_gone() {
     std::thread::sleep(Duration::from_secs(7));
 
     // In a terminal: the name is typed once for each step.
-    let mut terminal = plugin(&world, &["fix", &target]).args(QUICK).limit(Duration::from_secs(180)).terminal();
+    // Between two steps Cluster API may be silent for ten seconds: it tries that long to delete the Node.
+    let flags = ["--downstream-context", "edge", "--grace", "1s", "--patience", "15s"];
+    std::thread::sleep(Duration::from_secs(9));
+    let mut terminal = plugin(&world, &["fix", &target]).args(flags).limit(Duration::from_secs(180)).terminal();
     terminal.expect("exclude-node-draining");
     terminal.expect("gone for good");
     terminal.expect(&format!("type the name {machine}"));
@@ -105,18 +108,7 @@ fn steps_that_are_somebody_s_safeguard() {
     let world = World::start(&["--holder", "live", "--downstream", "edge"]);
     edge(&world);
     let (worker, node) = WORKERS[0];
-    let edge = world.downstream("edge");
-    edge.apply(
-        serde_json::json!({"apiVersion": "v1", "kind": "List", "items": [
-            {"apiVersion": "v1", "kind": "Pod",
-             "metadata": {"name": "held", "namespace": "default", "labels": {"app": "held"}},
-             "spec": {"nodeName": node, "tolerations": [{"operator": "Exists"}],
-                      "containers": [{"name": "c", "image": "example.com/c"}]}},
-            {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "held", "namespace": "default"},
-             "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "held"}}}},
-        ]})
-        .to_string(),
-    );
+    hold_drain(&world, node);
     delete(&world, worker);
     world.etcd("edge", false);
     let (etcd, _) = CONTROL_PLANES[2];

@@ -1,6 +1,5 @@
 //! The machines of a world, as far as its played parts must agree with Cluster API's real controller. What the
 //! plugins' tests build on is proved here once.
-#![expect(clippy::unwrap_used, reason = "a broken test environment is a failed test")]
 
 use std::time::Duration;
 

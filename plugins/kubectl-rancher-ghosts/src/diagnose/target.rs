@@ -12,15 +12,7 @@ use crate::findings;
 pub(crate) fn wrong(scene: &Scene<'_>) -> Option<Finding> {
     let Scene { question, snapshot, fleet } = scene;
     if snapshot.not_served(&PROVISIONING_CLUSTERS) || snapshot.not_served(&MANAGEMENT_CLUSTERS) {
-        let contexts = access::likely_contexts(snapshot);
-        let advice = if contexts.is_empty() {
-            "Use a kubeconfig of the cluster Rancher runs in.".to_owned()
-        } else {
-            format!(
-                "Use the context of the cluster Rancher runs in; the kubeconfig also has: {}.",
-                some_of(&contexts, 8)
-            )
-        };
+        let advice = access::use_another_context(snapshot, "the cluster Rancher runs in");
         return Some(
             Finding::new(
                 &shared::NO_RANCHER_HERE,

@@ -93,15 +93,7 @@ pub(crate) fn wrong_cluster(scene: &Scene<'_>, namespaces: &[String]) -> Option<
         Evidence::new("server", format!("no Rancher Deployment in {}", some_of(namespaces, 3)))
             .from("deployments.apps"),
     );
-    let contexts = access::likely_contexts(snapshot);
-    let advice = if contexts.is_empty() {
-        "Use a kubeconfig of the management cluster, where Rancher itself runs.".to_owned()
-    } else {
-        format!(
-            "Use the context of the management cluster, where Rancher itself runs; the kubeconfig also has: {}.",
-            some_of(&contexts, 8)
-        )
-    };
+    let advice = access::use_another_context(snapshot, "the management cluster, where Rancher itself runs");
     Some(
         Finding::new(
             &shared::WRONG_CLUSTER,
@@ -125,15 +117,7 @@ pub(crate) fn no_rancher(scene: &Scene<'_>, namespaces: &[String]) -> Finding {
             "If Rancher runs in another namespace, name it with --rancher-namespace; if its Deployment was removed, install the Helm release again.".to_owned(),
         )
     } else {
-        let contexts = access::likely_contexts(snapshot);
-        let advice = if contexts.is_empty() {
-            "Use a kubeconfig of the cluster Rancher runs in.".to_owned()
-        } else {
-            format!(
-                "Use the context of the cluster Rancher runs in; the kubeconfig also has: {}.",
-                some_of(&contexts, 8)
-            )
-        };
+        let advice = access::use_another_context(snapshot, "the cluster Rancher runs in");
         (format!("no Rancher here: no Deployment in {place}, and its kinds are not served"), advice)
     };
     let facts = [
