@@ -10,6 +10,13 @@ command -v go >/dev/null || {
 }
 sh tests/control-plane/build.sh
 CONTROL_PLANE_BIN=$PWD/tests/control-plane/bin
-PLUGIN=$PWD/${CARGO_TARGET_DIR:-target}/release/kubectl-rancher-lease
-export CONTROL_PLANE_BIN PLUGIN
+release=$PWD/${CARGO_TARGET_DIR:-target}/release
+PLUGIN=$release/kubectl-rancher-lease
+PLUGIN_GHOSTS=$release/kubectl-rancher-ghosts
+export CONTROL_PLANE_BIN PLUGIN PLUGIN_GHOSTS
+# One selection of packages, as everywhere: another one would change the features of the dependencies and build them anew.
+cargo test --locked --quiet --workspace --test bench --test bench-fleet --no-run
 cargo test --locked --quiet --workspace --test bench -- "$@"
+if [ $# -eq 0 ]; then
+    cargo test --locked --quiet --workspace --test bench-fleet
+fi

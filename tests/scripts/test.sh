@@ -23,8 +23,8 @@ cargo test --locked --workspace
 
 if [ -z "$plane" ]; then
     echo
-    echo "NOT RUN: the tests against a real API server (tests/lease/cluster), because Go 1.26 or newer is not installed:"
-    echo "         faults, races, rights, consent in a terminal, kubectl and Krew, the incident from end to end."
+    echo "NOT RUN: the tests against real API servers (tests/*/cluster), because Go 1.26 or newer is not installed: faults,"
+    echo "         races, rights, consent in a terminal, kubectl and Krew, Cluster API, the incidents from end to end."
     exit 0
 fi
 if ! wait "$plane"; then

@@ -105,8 +105,10 @@ pub(crate) fn needs(question: &Question, snapshot: &Snapshot) -> Vec<Need> {
     }
     let fleet = Fleet::of(question, snapshot);
     if question.target.is_some() {
-        if let [cluster] = fleet.targets(question)[..] {
-            one_cluster(question, snapshot, &fleet, cluster, &mut needs);
+        match fleet.targets(question)[..] {
+            [cluster] => one_cluster(question, snapshot, &fleet, cluster, &mut needs),
+            [] => a_cluster_that_is_gone(question, snapshot, &fleet, &mut needs),
+            _ => {}
         }
     } else {
         whole_fleet(question, snapshot, &fleet, &mut needs);
@@ -116,6 +118,27 @@ pub(crate) fn needs(question: &Question, snapshot: &Snapshot) -> Vec<Need> {
 
 fn driver_kinds() -> Want {
     Want::Kinds { group: DRIVER_MACHINES.0.into(), version: DRIVER_MACHINES.1.into() }
+}
+
+/// What may be left of a cluster that is gone, under the name that was asked for.
+fn a_cluster_that_is_gone(question: &Question, snapshot: &Snapshot, fleet: &Fleet, needs: &mut Vec<Need>) {
+    let (Some(target), Some(name)) = (&question.target, question.machine()) else { return };
+    // Which clusters there are comes first; without it no workspace is known either.
+    if snapshot.raw_list(&MANAGEMENT_CLUSTERS, None).is_err() || fleet.workspaces.is_empty() {
+        return;
+    }
+    needs.push(Need::optional(Want::get(MANAGEMENT_NODES, Some(&target.cluster), name), WHY_V3));
+    needs.push(Need::optional(Want::get(NAMESPACES, None, &target.cluster), WHY_NAMESPACES));
+    for namespace in &fleet.workspaces {
+        for kind in fleet.infra_kinds.iter().chain([&RKE_BOOTSTRAPS]) {
+            needs.push(Need::optional(Want::get(kind.clone(), Some(namespace), name), WHY_INFRA));
+        }
+    }
+    needs.extend(
+        crate::diagnose::orphans::owners_in_doubt(question, snapshot, fleet)
+            .into_iter()
+            .map(|(namespace, machine)| Need::optional(Want::get(MACHINES, Some(&namespace), &machine), WHY_MACHINE)),
+    );
 }
 
 /// Everything of one cluster.
@@ -250,7 +273,7 @@ fn whole_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet, needs: &
     if question.asks_who() {
         crate::whois::needs(question, snapshot, fleet, needs);
     } else if question.orphans || machines <= SMALL_FLEET {
-        needs.push(Need::optional(Want::list(MANAGEMENT_NODES, None, Form::Metadata), WHY_V3));
+        needs.push(Need::optional(crate::diagnose::management_nodes::all(), WHY_V3));
         needs.push(Need::optional(Want::list(NAMESPACES, None, Form::Metadata), WHY_NAMESPACES));
     }
     let closer = |picture: &Picture| {
@@ -313,7 +336,9 @@ pub(crate) fn rights(_: &Question) -> Vec<(Right, &'static str, bool)> {
         (any_driver("get"), WHY_INFRA, false),
         (lease().right(), WHY_LEASE, false),
         (everywhere("list", &MANAGEMENT_NODES), WHY_V3, false),
+        (everywhere("get", &MANAGEMENT_NODES), WHY_V3, false),
         (everywhere("list", &NAMESPACES), WHY_NAMESPACES, false),
+        (everywhere("get", &NAMESPACES), WHY_NAMESPACES, false),
         (Want::get(NAMESPACES, None, KUBE_SYSTEM).right(), WHY_UID, false),
         (everywhere("list", &MACHINE_SETS), WHY_POOLS, false),
         (everywhere("list", &ETCD_SNAPSHOTS), WHY_TREE, false),
@@ -366,6 +391,9 @@ pub(crate) fn repair_rights(_: &Question) -> Vec<(Right, &'static str)> {
         (everywhere("delete", &CUSTOM_MACHINES), "to delete what a machine left behind (RG105)"),
         (any_driver("patch"), "to remove a finalizer that nobody removes any more (RG105)"),
         (any_driver("delete"), "to delete what a machine left behind (RG105)"),
+        (everywhere("get", &MANAGEMENT_NODES), "to back it up, and to see it go"),
+        (everywhere("patch", &MANAGEMENT_NODES), "to remove a finalizer that nobody removes any more (RG108)"),
+        (everywhere("delete", &MANAGEMENT_NODES), "to delete the copy of a Node of a cluster that is gone (RG108)"),
     ]
 }
 

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use rancher_common::doctor::Prescription;
-use rancher_common::kinds::{DEPLOYMENTS, LEASES, NODES, SECRETS};
+use rancher_common::kinds::{DEPLOYMENTS, LEASES, NAMESPACES, NODES, SECRETS};
 use rancher_common::plan::Operation;
 use rancher_common::rancher::{
     CAPI_CLUSTERS, CUSTOM_MACHINES, MACHINES, MANAGEMENT_CLUSTERS, MANAGEMENT_NODES, PROVISIONING_CLUSTERS,
@@ -1368,6 +1368,32 @@ fn leftovers() -> Vec<Incident> {
             Refused("name it as CLUSTER/MACHINE"),
         ),
         incident(
+            "rg105-cluster-gone-one",
+            Triggers,
+            "The same, by its name.",
+            build(Capi::New, |world| {
+                world.ask(&format!("gone/{}", POOL_WORKER.machine));
+                let gone = Host { cluster: "gone", ..POOL_WORKER };
+                leave(world, &gone, &VSPHERE_MACHINES);
+                world.edit(&VSPHERE_MACHINES, POOL_WORKER.machine, dying);
+            }),
+            &["RG105"],
+            3,
+            Plan(&["patch VmwarevsphereMachine"]),
+        ),
+        incident(
+            "rg105-cluster-gone-machine-there",
+            LooksLike,
+            "A cluster that is gone, whose Machine is still there: its infra machine is no orphan.",
+            build(Capi::New, |world| {
+                world.ask(&format!("gone/{}", POOL_WORKER.machine));
+                world.register(&Host { cluster: "gone", ..POOL_WORKER }, true, Agent::InSync, 10 * DAY);
+            }),
+            &["RX006"],
+            2,
+            Nothing,
+        ),
+        incident(
             "rg105-just-made",
             LooksLike,
             "A host is being registered: its infra machine was seen, its Machine not yet.",
@@ -1473,6 +1499,131 @@ fn leftovers() -> Vec<Incident> {
         )
         .recorded(),
         incident(
+            "rg108-one",
+            Triggers,
+            "One of them, by its name: Rancher does not remove its finalizer any more.",
+            one_copy(|_, _| {}),
+            &["RG108"],
+            0,
+            Plan(&["patch Node"]),
+        ),
+        incident(
+            "rg108-not-deleted",
+            Triggers,
+            "Nobody has deleted it.",
+            one_copy(|_, copy| copy["metadata"]["deletionTimestamp"] = Value::Null),
+            &["RG108"],
+            0,
+            Plan(&["delete Node"]),
+        ),
+        incident(
+            "rg108-of-2.5",
+            Triggers,
+            "A finalizer that the controllers of the cluster itself removed, which went with it.",
+            one_copy(|_, copy| {
+                copy["metadata"]["finalizers"] =
+                    json!(["clusterscoped.controller.cattle.io/user-node-remove_c-m-00gone00"]);
+            }),
+            &["RG108"],
+            0,
+            Plan(&["patch Node"]),
+        ),
+        incident(
+            "rg108-unknown-finalizer",
+            Triggers,
+            "A finalizer of somebody else.",
+            one_copy(|_, copy| copy["metadata"]["finalizers"] = json!(["example.com/backup"])),
+            &["RG108"],
+            0,
+            Refused("example.com/backup, which is not known here"),
+        ),
+        incident(
+            "rg108-before-2.12",
+            Triggers,
+            "Rancher still removes the finalizer itself.",
+            one_copy(|world, _| world.setting("server-version", "v2.11.3")),
+            &["RG108"],
+            0,
+            Refused("Rancher before 2.12"),
+        ),
+        incident(
+            "rg108-without-leader",
+            Triggers,
+            "Nobody leads.",
+            one_copy(|world, _| world.renewed(HOUR)),
+            &["RG108"],
+            0,
+            Refused("no working Rancher leader"),
+        ),
+        incident(
+            "rg108-just-deleted",
+            Triggers,
+            "Its deletion has just begun.",
+            one_copy(|_, copy| copy["metadata"]["deletionTimestamp"] = json!(ago(MINUTE))),
+            &["RG108"],
+            0,
+            Refused("its deletion began"),
+        ),
+        incident(
+            "rx006-half-a-cluster",
+            Triggers,
+            "A provisioning Cluster still names the management Cluster that is gone: the cluster may live.",
+            one_copy(|world, _| {
+                world.cluster(WORKSPACE, "half", "c-m-00gone00");
+                world.remove(&MANAGEMENT_CLUSTERS, |cluster| cluster["metadata"]["name"] == "c-m-00gone00");
+            }),
+            &["RX006"],
+            2,
+            Refused("still names c-m-00gone00"),
+        ),
+        incident(
+            "rg110-one",
+            Triggers,
+            "One of them, in a namespace that is gone too.",
+            one_copy(|world, _| world.remove(&NAMESPACES, |namespace| namespace["metadata"]["name"] == "c-m-00gone00")),
+            &["RG110"],
+            3,
+            Refused("namespace c-m-00gone00 does not exist"),
+        ),
+        incident(
+            "rg108-cluster-lives",
+            LooksLike,
+            "The copy of a Node of a cluster that lives.",
+            build(Capi::New, |world| {
+                world.join(&GHOST_WORKER);
+                let copy = GHOST_WORKER.copy(ID);
+                world.ask(&format!("{ID}/{}", copy["metadata"]["name"].as_str().expect("a name")));
+            }),
+            &["RX006"],
+            2,
+            Refused("can delete the real Node"),
+        ),
+        incident(
+            "rg108-node-gone",
+            Triggers,
+            "The copy of a Node that is gone from a cluster that lives: Rancher itself takes it away.",
+            build(Capi::New, |world| {
+                world.ask(CLUSTER);
+                world.put(MANAGEMENT_NODES, GHOST_WORKER.copy(ID));
+            }),
+            &["RG108"],
+            0,
+            Refused("name it as CLUSTER/MACHINE"),
+        ),
+        incident(
+            "rg108-node-not-seen",
+            LooksLike,
+            "The same, where the Nodes are not seen.",
+            build(Capi::New, |world| {
+                world.ask(CLUSTER);
+                world.put(MANAGEMENT_NODES, GHOST_WORKER.copy(ID));
+                world.no_downstream();
+            }),
+            &[],
+            0,
+            Refused("name it as CLUSTER/MACHINE"),
+        ),
+        incident(
             "rg108-going-now",
             LooksLike,
             "A cluster was removed a minute ago, and its copies of Nodes are going.",
@@ -1509,6 +1660,18 @@ fn leftovers() -> Vec<Incident> {
     ]
 }
 
+/// A copy of a Node of a cluster that is gone, asked for by its name.
+fn one_copy(change: impl FnOnce(&mut World, &mut Value)) -> World {
+    build(Capi::New, |world| {
+        world.ask("c-m-00gone00/machine-4x8tq");
+        world.namespace("c-m-00gone00");
+        copies_of_a_lost_cluster(world, 9 * DAY);
+        let mut copy = world.find(&MANAGEMENT_NODES, "machine-4x8tq").expect("it").clone();
+        change(world, &mut copy);
+        world.put(MANAGEMENT_NODES, copy);
+    })
+}
+
 fn copies_of_a_lost_cluster(world: &mut World, deleted_ago: i64) {
     for name in ["machine-4x8tq", "machine-k2v9d"] {
         world.put(
@@ -1543,6 +1706,38 @@ fn clusters() -> Vec<Incident> {
         )
         .recorded(),
         incident(
+            "rg109-management-cluster-by-its-name",
+            Triggers,
+            "The same, by its name.",
+            build(Capi::New, |world| {
+                world.ask("c-m-b7n5tz9h");
+                world.cluster(WORKSPACE, "old", "c-m-b7n5tz9h");
+                world.remove(&PROVISIONING_CLUSTERS, |cluster| cluster["metadata"]["name"] == "old");
+            }),
+            &["RG109"],
+            3,
+            Refused("and no cluster"),
+        ),
+        incident(
+            "rg105-cluster-removed-in-one-workspace",
+            Triggers,
+            "The cluster is gone from one workspace; another one has a cluster of the same name.",
+            build(Capi::New, |world| {
+                world.cluster("fleet-team", CLUSTER, "c-m-b7n5tz9h");
+                world.remove(&PROVISIONING_CLUSTERS, |cluster| cluster["metadata"]["namespace"] == WORKSPACE);
+                world.remove(&MACHINES, |_| true);
+                world.remove(&CUSTOM_MACHINES, |_| true);
+                world.remove(&RKE_BOOTSTRAPS, |_| true);
+                world.remove(&MANAGEMENT_NODES, |_| true);
+                world.remove(&MANAGEMENT_CLUSTERS, |cluster| cluster["metadata"]["name"] == ID);
+                leave(world, &POOL_WORKER, &VSPHERE_MACHINES);
+                world.edit(&VSPHERE_MACHINES, POOL_WORKER.machine, dying);
+            }),
+            &["RG105"],
+            3,
+            NAME_ONE,
+        ),
+        incident(
             "rg109-provisioning-cluster-alone",
             Triggers,
             "The management Cluster is gone, its provisioning Cluster stays.",
@@ -1566,7 +1761,7 @@ fn clusters() -> Vec<Incident> {
             }),
             &["RG109"],
             3,
-            NAME_ONE,
+            Refused("and no cluster"),
         ),
         incident(
             "rg109-imported",

@@ -83,9 +83,14 @@ const OBSTACLES: [Obstacle; 10] = [
 ];
 
 impl Obstacle {
-    /// Whether it concerns what a machine that is gone left behind too: that belongs to no cluster any more.
-    fn of_leftovers(self) -> bool {
-        matches!(self, Self::NoLeader | Self::NoLease | Self::CapiDown | Self::CapiForbidden | Self::NoClusterUid)
+    /// Whether it concerns the removal of what a code is about: leftovers of a machine belong to no cluster any more, and
+    /// of a copy of a Node Cluster API knows nothing.
+    fn concerns(self, code: &str) -> bool {
+        match self {
+            Self::NoLeader | Self::NoLease | Self::NoClusterUid => true,
+            Self::CapiDown | Self::CapiForbidden => code != "RG108",
+            _ => !["RG105", "RG106", "RG108"].contains(&code),
+        }
     }
 
     fn put(self, world: &mut World, namespace: &str, cluster: &str) {
@@ -351,7 +356,7 @@ fn check_plan(world: &World, snapshot: &Snapshot, plan: &Plan) -> Result<(), Tes
     for (index, action) in plan.actions.iter().enumerate() {
         prop_assert!(action.object.uid.is_some(), "{action:?}");
         let kind = action.object.kind.as_str();
-        let ours = ["Machine", "RKEBootstrap", "CustomMachine", "VmwarevsphereMachine"];
+        let ours = ["Machine", "RKEBootstrap", "CustomMachine", "VmwarevsphereMachine", "Node"];
         prop_assert!(ours.contains(&kind), "{action:?}");
         let right = action.right();
         prop_assert!(rights.iter().any(|(granted, _)| covers(granted, &right)), "{right}");
@@ -483,7 +488,7 @@ proptest! {
         let case = Case { obstacles, target: 2, ..case };
         let world = case.world();
         let (_, plan) = prescribe(&world, &world.snapshot());
-        let none_counts = case.leftover() && !case.obstacles.iter().any(|obstacle| obstacle.of_leftovers());
+        let none_counts = case.leftover() && !case.obstacles.iter().any(|obstacle| obstacle.concerns("RG105"));
         if !none_counts {
             prop_assert!(!matches!(plan, Prescription::Plan(_)), "{plan:?}");
         }
@@ -650,11 +655,11 @@ fn no_plan_without_each_of_its_guards() {
     let mut tried = 0;
     for incident in catalogue::all() {
         let (_, Prescription::Plan(plan)) = look(&incident.world, &incident.world.snapshot()) else { continue };
-        let leftover = matches!(incident.code().as_str(), "RG105" | "RG106");
+        let code = incident.code();
         let first = &plan.actions[0].object;
         let namespace = first.namespace.clone().expect("a namespace");
         let cluster = if namespace == "fleet-local" { "local" } else { CLUSTER };
-        for obstacle in OBSTACLES.into_iter().filter(|obstacle| !leftover || obstacle.of_leftovers()) {
+        for obstacle in OBSTACLES.into_iter().filter(|obstacle| obstacle.concerns(&code)) {
             let world = from(incident.world.clone(), |world| obstacle.put(world, &namespace, cluster));
             let (diagnosis, plan) = look(&world, &world.snapshot());
             assert!(!matches!(plan, Prescription::Plan(_)), "{} with {obstacle:?}: {plan:?}", incident.name);

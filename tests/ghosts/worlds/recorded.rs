@@ -83,7 +83,11 @@ fn what_is_offered_can_be_done() {
             let command = &finding.remediation.as_ref().expect("a command").argv;
             assert_eq!(command[..2], ["SELF", "fix"], "{}", incident.name);
             let mut world = incident.world.clone();
-            world.ask(command.last().expect("a target"));
+            world.ask(&command[2]);
+            if let [flag, namespace] = &command[3..] {
+                assert_eq!(flag, "--namespace", "{}", incident.name);
+                world.question.namespace = Some(namespace.clone());
+            }
             let (_, plan) = look(&world, &world.snapshot());
             assert!(matches!(plan, Prescription::Plan(_)), "{}: {command:?} {plan:?}", incident.name);
             offered += 1;

@@ -374,7 +374,7 @@ impl Host {
     }
 
     /// Rancher's copy of the Node.
-    fn copy(&self, id: &str) -> Value {
+    pub(crate) fn copy(&self, id: &str) -> Value {
         let name = format!("machine-{}", &uid(&format!("copy {}", self.machine))[..5]);
         json!({
             "apiVersion": "management.cattle.io/v3", "kind": "Node",
@@ -721,9 +721,10 @@ impl World {
         }
     }
 
-    /// The Node of this host is gone.
+    /// The Node of this host is gone, and its copy with it: Rancher takes that away while the cluster is connected.
     pub(crate) fn lose_node(&mut self, hostname: &str) {
         self.remove_at(&Place::Downstream, &NODES, |node| node["metadata"]["name"] == hostname);
+        self.remove(&MANAGEMENT_NODES, |copy| copy["status"]["nodeName"] == hostname);
     }
 
     /// No connection to the downstream cluster.

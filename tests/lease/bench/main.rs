@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rancher_testkit::bench;
 use serde_json::Value;
 
 /// Runs of each command; an odd number has a median.
@@ -21,7 +22,7 @@ const BINARY_BYTES: u64 = 9 << 20;
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.first().map(String::as_str) {
-        Some("--measure") => measure_child(&arguments[1..]),
+        Some("--measure") => bench::measure_child(&arguments[1..]),
         Some("--plain-delete") => plain_delete(arguments.get(1).and_then(|n| n.parse().ok()).unwrap_or(10)),
         _ => compare(),
     }
@@ -146,24 +147,9 @@ fn medians(candidates: &[Candidate], kubeconfig: &str) -> Vec<f64> {
         .collect()
 }
 
-/// Peak resident memory of a command in MiB, by a child of our own so that nothing else counts.
+/// Peak resident memory of a command in MiB.
 fn peak(candidate: &Candidate, kubeconfig: &str) -> f64 {
-    let output = Command::new(std::env::current_exe().expect("our own path"))
-        .arg("--measure")
-        .arg(&candidate.program)
-        .args(&candidate.arguments)
-        .env("KUBECONFIG", kubeconfig)
-        .output()
-        .expect("it runs");
-    String::from_utf8_lossy(&output.stdout).trim().parse::<f64>().expect("a number") / 1024.0
-}
-
-fn measure_child(command: &[String]) {
-    let (program, arguments) = command.split_first().expect("a command");
-    let status = Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    assert!(status.is_ok_and(|status| status.success()), "{command:?} failed");
-    let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_CHILDREN).expect("usage");
-    say(&usage.max_rss().to_string());
+    bench::Command::new(candidate.program.clone(), &candidate.arguments).env("KUBECONFIG", kubeconfig).peak_mib()
 }
 
 fn compare() {

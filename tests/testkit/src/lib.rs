@@ -3,6 +3,8 @@
 //! that cannot run has failed.
 #![expect(clippy::unwrap_used, reason = "a broken test environment is a failed test")]
 
+#[cfg(unix)]
+pub mod bench;
 pub mod incidents;
 mod machines;
 pub mod memory;

@@ -1,7 +1,7 @@
 //! RG109, RG205 to RG207, RG209 and RG210: what concerns a cluster as a whole.
 
 use rancher_common::finding::{Diagnosis, Evidence, Finding};
-use rancher_common::rancher::{CAPI_CLUSTERS, MACHINES, MANAGEMENT_CLUSTERS, RKE_CONTROL_PLANES};
+use rancher_common::rancher::{CAPI_CLUSTERS, MACHINES, MANAGEMENT_CLUSTERS, ManagementCluster, RKE_CONTROL_PLANES};
 use rancher_common::resource::ObjectRef;
 use rancher_common::text::{count, some_of};
 use rancher_common::time::{between, human};
@@ -11,6 +11,7 @@ use crate::findings;
 use crate::model::fleet::{Cluster, LOCAL, Picture, management_reference};
 use crate::model::machine::Role;
 use crate::model::planner::ETCD_REPLACED;
+use crate::question::Target;
 
 /// Mark of management Clusters that belong to a provisioning Cluster
 /// (rancher/rancher pkg/controllers/provisioningv2/cluster/controller.go).
@@ -171,12 +172,21 @@ fn cannot_tell(scene: &Scene<'_>, cluster: &Cluster, judged: &[(&Picture, Judged
     )
 }
 
+/// Whether a management Cluster is what a target without a machine names.
+pub(crate) fn is_called(management: &ManagementCluster, target: &Target) -> bool {
+    let shown = management.spec.display_name.as_deref();
+    target.machine.is_none() && (management.metadata.name == target.cluster || shown == Some(target.cluster.as_str()))
+}
+
 /// RG109: halves of clusters, and clusters whose removal hangs.
 pub(crate) fn ghosts(scene: &Scene<'_>, diagnosis: &mut Diagnosis) {
     let Scene { question, snapshot, fleet } = scene;
-    let listed = snapshot.list::<rancher_common::rancher::ManagementCluster>(None).is_ok();
-    if listed && question.target.is_none() && question.namespace.is_none() {
-        for management in &fleet.management {
+    let listed = snapshot.list::<ManagementCluster>(None).is_ok();
+    if listed && question.namespace.is_none() {
+        let asked = |management: &&ManagementCluster| {
+            question.target.as_ref().is_none_or(|target| is_called(management, target))
+        };
+        for management in fleet.management.iter().filter(asked) {
             let named =
                 fleet.clusters.iter().any(|cluster| cluster.id.as_deref() == Some(management.metadata.name.as_str()));
             let ours = management.metadata.annotations.get(ADMINISTRATED).is_some_and(|value| value == "true");

@@ -7,6 +7,7 @@ pub(crate) mod deleting;
 pub(crate) mod identity;
 pub(crate) mod joining;
 pub(crate) mod leader;
+pub(crate) mod management_nodes;
 pub(crate) mod nodes;
 pub(crate) mod orphans;
 pub(crate) mod plans;
@@ -91,6 +92,7 @@ pub(crate) fn diagnose(question: &Question, snapshot: &Snapshot) -> Diagnosis {
         }
     }
     orphans::judge(&scene, &mut diagnosis);
+    management_nodes::judge(&scene, &mut diagnosis);
     clusters::ghosts(&scene, &mut diagnosis);
     nodes::unclaimed(&scene, &mut diagnosis);
     target::keep(&scene, &mut diagnosis);

@@ -1,22 +1,18 @@
-//! RG105, RG106, RG108 and RG110: what machines and clusters that are gone left behind.
+//! RG105 and RG106: what machines that are gone left behind.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rancher_common::finding::{Diagnosis, Evidence, Finding};
-use rancher_common::kinds::NAMESPACES;
-use rancher_common::rancher::{
-    CUSTOM_MACHINES, MACHINES, MANAGEMENT_CLUSTERS, MANAGEMENT_NODES, Metadata, RKE_BOOTSTRAPS,
-};
-use rancher_common::resource::{ObjectRef, ResourceType};
+use rancher_common::rancher::{CUSTOM_MACHINES, MACHINES, Metadata, RKE_BOOTSTRAPS};
+use rancher_common::resource::ResourceType;
 use rancher_common::snapshot::{Form, Place, Snapshot, Want};
-use rancher_common::text::{count, some_of};
 use rancher_common::time::between;
-use serde::Deserialize as _;
 
 use super::Scene;
+use crate::Question;
 use crate::findings;
-use crate::model::fleet::{Cluster, Fleet, LOCAL};
-use crate::model::objects::{Part, PlanSecret, reference};
+use crate::model::fleet::{Cluster, Fleet};
+use crate::model::objects::{Part, PlanSecret};
 use crate::model::reading::Objects;
 use crate::model::triage;
 use crate::plan;
@@ -70,12 +66,63 @@ pub(crate) struct Orphan {
     pub machine: Option<String>,
 }
 
+/// The Machines that parts of this name in a cluster that is gone say they belong to: by workspace and name.
+pub(crate) fn owners_in_doubt(question: &Question, snapshot: &Snapshot, fleet: &Fleet) -> Vec<(String, String)> {
+    let named = question.machine().map(str::to_owned);
+    let pairs = fleet.workspaces.iter().filter_map(|namespace| Some((namespace.clone(), named.clone()?)));
+    let owners = whole_parts(snapshot, fleet).into_iter().filter_map(|part| {
+        let owner = part.machine()?.to_owned();
+        Some((part.metadata.namespace?, owner))
+    });
+    pairs.chain(owners).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// All whole parts.
+fn whole_parts(snapshot: &Snapshot, fleet: &Fleet) -> Vec<Part> {
+    let mut parts = Vec::new();
+    for kind in fleet.infra_kinds.iter().chain([&RKE_BOOTSTRAPS]) {
+        let objects = Objects::of(snapshot, &Place::Here, kind);
+        parts.extend(objects.all().filter_map(|object| Part::read(kind, object)));
+    }
+    parts
+}
+
+/// Whether a part may belong to a host that is being registered: lists are read beside each other, and one of them may
+/// be older.
+fn just_made(scene: &Scene<'_>, part: &Part) -> bool {
+    let made = part.metadata.creation_timestamp;
+    part.metadata.deletion_timestamp.is_none()
+        && made.is_some_and(|made| between(made, scene.snapshot.as_of) < scene.question.grace)
+}
+
+/// Parts in a cluster that is gone: each Machine was asked for by its name.
+fn of_a_cluster_that_is_gone(scene: &Scene<'_>, cluster: &str) -> Vec<Orphan> {
+    let machines = Objects::of(scene.snapshot, &Place::Here, &MACHINES);
+    whole_parts(scene.snapshot, scene.fleet)
+        .into_iter()
+        .filter(|part| named_clusters(&part.metadata).any(|name| name == cluster))
+        .filter(|part| {
+            let namespace = part.metadata.namespace.as_deref().unwrap_or_default();
+            let owner = part.machine().unwrap_or(&part.metadata.name);
+            !just_made(scene, part)
+                && scene.fleet.workspaces.iter().any(|workspace| workspace == namespace)
+                && machines.get(namespace, owner) == Ok(None)
+        })
+        .map(|part| Orphan { machine: part.machine().map(str::to_owned), part })
+        .collect()
+}
+
 /// Whole parts whose Machine is proven absent.
 pub(crate) fn orphans(scene: &Scene<'_>) -> Vec<Orphan> {
     let Scene { question, snapshot, fleet } = scene;
     if snapshot.not_served(&MACHINES) {
         // Without the kind no Machine is seen, which proves nothing about those of the parts that are left.
         return Vec::new();
+    }
+    if let Some(target) = &question.target
+        && fleet.targets(question).is_empty()
+    {
+        return of_a_cluster_that_is_gone(scene, &target.cluster);
     }
     let mut known: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for namespace in &fleet.workspaces {
@@ -121,38 +168,37 @@ pub(crate) fn orphans(scene: &Scene<'_>) -> Vec<Orphan> {
         })
         .collect();
     let mut found = Vec::new();
-    for kind in fleet.infra_kinds.iter().chain([&RKE_BOOTSTRAPS]) {
-        for object in Objects::of(snapshot, &Place::Here, kind).all() {
-            let Some(part) = Part::read(kind, object) else { continue };
-            let namespace = part.metadata.namespace.clone().unwrap_or_default();
-            let Some(names) = known.get(namespace.as_str()) else { continue };
-            let machine = part.machine().map(str::to_owned);
-            let owner = machine.as_deref().unwrap_or(&part.metadata.name);
-            // Lists are read beside each other: a host that is being registered may be in one of them only.
-            let young =
-                part.metadata.creation_timestamp.is_some_and(|made| between(made, snapshot.as_of) < question.grace);
-            if young && part.metadata.deletion_timestamp.is_none() {
-                continue;
-            }
-            if names.contains(owner) || referred.contains(&(namespace.as_str(), &kind.kind, &part.metadata.name)) {
-                continue;
-            }
-            if question.target.is_some()
-                && !fleet.targets(question).iter().any(|cluster| names_it(cluster, &part.metadata))
-            {
-                continue;
-            }
-            found.push(Orphan { part, machine });
+    for part in whole_parts(snapshot, fleet) {
+        let namespace = part.metadata.namespace.as_deref().unwrap_or_default();
+        let Some(names) = known.get(namespace) else { continue };
+        let machine = part.machine().map(str::to_owned);
+        let owner = machine.as_deref().unwrap_or(&part.metadata.name);
+        if just_made(scene, &part) {
+            continue;
         }
+        let kind = part.resource.kind.as_ref();
+        if names.contains(owner) || referred.contains(&(namespace, kind, part.metadata.name.as_str())) {
+            continue;
+        }
+        if question.target.is_some() && !fleet.targets(question).iter().any(|cluster| names_it(cluster, &part.metadata))
+        {
+            continue;
+        }
+        found.push(Orphan { part, machine });
     }
     found
 }
 
 fn names_it(cluster: &Cluster, metadata: &Metadata) -> bool {
     metadata.namespace.as_deref() == Some(cluster.namespace.as_str())
-        && [crate::model::machine::CLUSTER_NAME, "rke.cattle.io/cluster-name"]
-            .iter()
-            .any(|label| metadata.labels.get(*label).is_some_and(|name| *name == cluster.name))
+        && named_clusters(metadata).any(|name| *name == cluster.name)
+}
+
+/// The cluster that an object names, in both of its labels.
+pub(crate) fn named_clusters(metadata: &Metadata) -> impl Iterator<Item = &String> {
+    [crate::model::machine::CLUSTER_NAME, "rke.cattle.io/cluster-name"]
+        .into_iter()
+        .filter_map(|label| metadata.labels.get(label))
 }
 
 pub(crate) fn judge(scene: &Scene<'_>, diagnosis: &mut Diagnosis) {
@@ -161,13 +207,6 @@ pub(crate) fn judge(scene: &Scene<'_>, diagnosis: &mut Diagnosis) {
         diagnosis.findings.push(finding);
     }
     secrets(scene, diagnosis);
-    management_nodes(scene, diagnosis);
-    if scene.question.target.is_none() && scene.snapshot.here().answer(&all_nodes()).is_err() {
-        diagnosis.skip(
-            "leftovers",
-            "copies of Nodes of clusters that are gone were not looked for in a fleet of this size: --orphans does",
-        );
-    }
 }
 
 /// RG105 and RG106.
@@ -225,78 +264,6 @@ fn left_secret(secret: &PlanSecret, bootstrap: &str) -> Finding {
         finding = finding.evidence([Evidence::new("joined-to", url.to_owned()).from("Secret .metadata.annotations")]);
     }
     finding.advice("Garbage collection takes it away as soon as the controller manager looks at it: if it stays, look there. While it names a joined-to, it can keep an etcd machine from going.")
-}
-
-fn all_nodes() -> Want {
-    Want::list(MANAGEMENT_NODES, None, Form::Metadata)
-}
-
-/// RG108 and RG110.
-fn management_nodes(scene: &Scene<'_>, diagnosis: &mut Diagnosis) {
-    let Scene { question, snapshot, fleet } = scene;
-    if question.target.is_some() {
-        return;
-    }
-    let Ok(nodes) = snapshot.here().answer(&all_nodes()) else { return };
-    let namespaces: Option<BTreeSet<&str>> = snapshot
-        .here()
-        .answer(&Want::list(NAMESPACES, None, Form::Metadata))
-        .ok()
-        .map(|all| all.iter().filter_map(|namespace| namespace["metadata"]["name"].as_str()).collect());
-    if snapshot.raw_list(&MANAGEMENT_CLUSTERS, None).is_err() {
-        return;
-    }
-    let ids: BTreeSet<&str> = fleet.management.iter().map(|cluster| cluster.metadata.name.as_str()).collect();
-    let mut by_cluster: BTreeMap<String, Vec<Metadata>> = BTreeMap::new();
-    for node in nodes {
-        let Ok(metadata) = Metadata::deserialize(&node["metadata"]) else { continue };
-        let id = metadata.namespace.clone().unwrap_or_default();
-        let no_namespace = namespaces.as_ref().is_some_and(|all| !all.contains(id.as_str()));
-        if (!ids.contains(id.as_str()) || no_namespace) && id != LOCAL {
-            by_cluster.entry(id).or_default().push(metadata);
-        }
-    }
-    for (id, nodes) in by_cluster {
-        // While a cluster is being removed, its copies of Nodes go one after the other.
-        let goes =
-            |node: &Metadata| node.deletion_timestamp.is_some_and(|t| between(t, snapshot.as_of) < question.grace);
-        let mut nodes: Vec<Metadata> = nodes.into_iter().filter(|node| !goes(node)).collect();
-        nodes.sort_by(|a, b| a.name.cmp(&b.name));
-        let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
-        let Some(first) = nodes.first() else { continue };
-        let gone = namespaces.as_ref().map(|all| !all.contains(id.as_str()));
-        if gone == Some(true) {
-            diagnosis.findings.push(
-                Finding::new(
-                    &findings::NAMESPACE_GONE,
-                    "leftover",
-                    ObjectRef::new(&NAMESPACES, None, &id),
-                    format!("namespace {id} does not exist, but {} in it", count(nodes.len(), "object lives", "objects live")),
-                )
-                .evidence([
-                    Evidence::new("objects", some_of(&names, 5)).from(MANAGEMENT_NODES.full_name()),
-                    Evidence::new("namespace", "no such namespace").from("namespaces"),
-                ])
-                .advice("They crash the leader when it tries to change them. In this order: make the namespace again, remove what is in it, then the namespace. Never its finalizer."),
-            );
-            continue;
-        }
-        let finalizers: BTreeSet<&str> = nodes.iter().flat_map(|node| &node.finalizers).map(String::as_str).collect();
-        diagnosis.findings.push(
-            Finding::new(
-                &findings::MANAGEMENT_NODE_ORPHAN,
-                "leftover",
-                reference(&MANAGEMENT_NODES, first),
-                format!("{} of cluster {id}, which does not exist", count(nodes.len(), "copy of a Node is left", "copies of Nodes are left")),
-            )
-            .evidence([
-                Evidence::new("objects", some_of(&names, 5)).from(MANAGEMENT_NODES.full_name()),
-                Evidence::new("cluster", format!("there is no management Cluster {id}")).from(MANAGEMENT_CLUSTERS.full_name()),
-                Evidence::new("finalizers", finalizers.into_iter().collect::<Vec<_>>().join(", ")),
-            ])
-            .advice("Nothing depends on them but the namespace, which cannot go while they stay. Remove them one by one only when you know that the cluster is gone for good: the finalizer of old versions deletes real Nodes."),
-        );
-    }
 }
 
 /// Whether this is the kind of host a person registered: nothing but the object itself is lost with it.

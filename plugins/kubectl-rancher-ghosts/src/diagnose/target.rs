@@ -5,8 +5,9 @@ use rancher_common::rancher::{MACHINES, MANAGEMENT_CLUSTERS, PROVISIONING_CLUSTE
 use rancher_common::resource::ObjectRef;
 use rancher_common::text::some_of;
 
-use super::Scene;
+use super::{Scene, clusters, management_nodes, orphans};
 use crate::findings;
+use crate::question::Target;
 
 /// Why nothing can be judged here, if it cannot.
 pub(crate) fn wrong(scene: &Scene<'_>) -> Option<Finding> {
@@ -37,6 +38,12 @@ pub(crate) fn wrong(scene: &Scene<'_>) -> Option<Finding> {
     };
     match fleet.targets(question)[..] {
         [] => {
+            // A cluster may be meant by the name that its management Cluster shows: that one not read is told by RX001.
+            snapshot.raw_list(&MANAGEMENT_CLUSTERS, None).ok()?;
+            let half = |management| clusters::is_called(management, target);
+            if of_a_cluster_that_is_gone(scene, target) || fleet.management.iter().any(half) {
+                return None;
+            }
             let names: Vec<String> = fleet.clusters.iter().map(super::Cluster::title).collect();
             let subject = ObjectRef::new(&PROVISIONING_CLUSTERS, question.namespace.as_deref(), &target.cluster);
             missing(subject, format!("there is no cluster {}", target.cluster), &names, "cluster")
@@ -60,6 +67,17 @@ pub(crate) fn wrong(scene: &Scene<'_>) -> Option<Finding> {
     }
 }
 
+/// Whether something is left of a cluster that is gone: then its name is a good target.
+fn of_a_cluster_that_is_gone(scene: &Scene<'_>, target: &Target) -> bool {
+    let copy = || {
+        let copies = management_nodes::copies(scene);
+        copies
+            .get(&target.cluster)
+            .is_some_and(|copies| copies.iter().any(|c| Some(&c.name) == target.machine.as_ref()))
+    };
+    target.machine.is_some() && (!orphans::orphans(scene).is_empty() || copy())
+}
+
 /// Whether something of a machine that is gone is still there: then its name is a good target.
 fn left_behind(cluster: &super::Cluster, machine: &str) -> bool {
     cluster.parts.iter().any(|part| part.machine() == Some(machine) || part.metadata.name == machine)
@@ -68,11 +86,15 @@ fn left_behind(cluster: &super::Cluster, machine: &str) -> bool {
 /// With a machine asked for, only what is about it, or holds up everything.
 pub(crate) fn keep(scene: &Scene<'_>, diagnosis: &mut Diagnosis) {
     let Some(machine) = scene.question.machine() else { return };
-    let about_all =
-        [&findings::CAPI_DOWN, &findings::PAUSED, &findings::ETCD_PLANE_REPLACED, &findings::JOINED_TO_DELETING];
+    let about_all = [
+        &findings::CAPI_DOWN,
+        &findings::PAUSED,
+        &findings::ETCD_PLANE_REPLACED,
+        &findings::JOINED_TO_DELETING,
+        &findings::NAMESPACE_GONE,
+    ];
     diagnosis.findings.retain(|finding| {
-        let codes = [finding.rule];
-        about_all.iter().any(|rule| codes[0].code == rule.code)
+        about_all.iter().any(|rule| finding.rule.code == rule.code)
             || finding.rule.code.starts_with("RX")
             || finding.subject.name == machine
             || finding.subject.name.strip_suffix("-machine-plan") == Some(machine)

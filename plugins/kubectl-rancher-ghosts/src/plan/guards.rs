@@ -5,28 +5,29 @@ use std::collections::BTreeSet;
 use rancher_common::text::some_of;
 
 use super::Refusal;
-use crate::diagnose::Scene;
 use crate::diagnose::controllers::{Capi, capi};
-use crate::diagnose::leader::{Leader, leader};
+use crate::diagnose::leader::Leader;
+use crate::diagnose::{self, Scene};
 use crate::model::fleet::{Cluster, Picture};
 use crate::model::machine::{Machine, Role};
 use crate::model::objects::Node;
 
-/// Somebody must do the removing: Rancher's leader and Cluster API's controller.
-pub(crate) fn controllers(scene: &Scene<'_>) -> Result<(), Refusal> {
-    match leader(scene.snapshot) {
-        Leader::Works(_) => {}
-        Leader::Missing(why) => {
-            return Err(Refusal::new(format!("no working Rancher leader, which does the removing: {why}"))
-                .instead("kubectl rancher-lease"));
-        }
+/// Rancher's leader must do its part of the removing.
+pub(crate) fn leader(scene: &Scene<'_>) -> Result<(), Refusal> {
+    match diagnose::leader::leader(scene.snapshot) {
+        Leader::Works(_) => Ok(()),
+        Leader::Missing(why) => Err(Refusal::new(format!("no working Rancher leader, which does the removing: {why}"))
+            .instead("kubectl rancher-lease")),
         Leader::Unknown(why) => {
-            return Err(Refusal::new(format!(
-                "whether Rancher's leader works, which does the removing, was not read: {why}"
-            ))
-            .instead("kubectl rancher-lease"));
+            Err(Refusal::new(format!("whether Rancher's leader works, which does the removing, was not read: {why}"))
+                .instead("kubectl rancher-lease"))
         }
     }
+}
+
+/// Somebody must do the removing: Rancher's leader and Cluster API's controller.
+pub(crate) fn controllers(scene: &Scene<'_>) -> Result<(), Refusal> {
+    leader(scene)?;
     match capi(scene.snapshot) {
         Capi::Down { message, .. } => {
             Err(Refusal::new(message).instead("bring Cluster API's controller and webhook back first (RG208)"))

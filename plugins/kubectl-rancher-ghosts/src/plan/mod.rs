@@ -1,6 +1,7 @@
 //! What to do about a machine: an ordinary deletion, the one thing a step of a deletion needs, or a refusal.
 
 pub(crate) mod guards;
+pub(crate) mod management_nodes;
 pub(crate) mod orphans;
 pub(crate) mod picture;
 pub(crate) mod registration;
@@ -86,12 +87,13 @@ pub(crate) fn plan(question: &Question, snapshot: &Snapshot, diagnosis: &Diagnos
     let fleet = Fleet::of(question, snapshot);
     let scene = Scene { question, snapshot, fleet: &fleet };
     let refused = |refusal: Refusal| Prescription::Refused { why: refusal.why, instead: refusal.instead };
-    let [cluster] = fleet.targets(question)[..] else {
-        return refused(name_one(diagnosis));
+    let targets = fleet.targets(question);
+    let (Some(target), Some(name)) = (&question.target, question.machine()) else {
+        return refused(name_one(question, diagnosis));
     };
-    let Some(name) = question.machine() else {
-        return refused(name_one(diagnosis));
-    };
+    if targets.len() > 1 {
+        return refused(name_one(question, diagnosis));
+    }
     if let Some(unread) = diagnosis.findings.iter().find(|finding| finding.rule == &shared::CANNOT_READ) {
         return refused(Refusal::new(format!("not all that was needed could be read: {}", unread.message)));
     }
@@ -107,11 +109,13 @@ pub(crate) fn plan(question: &Question, snapshot: &Snapshot, diagnosis: &Diagnos
             then: remedy.then,
         })
     };
-    let Some(picture) = cluster.machine(name) else {
-        return match orphans::remedy(&scene, name) {
+    let machine = targets.first().and_then(|cluster| Some((*cluster, cluster.machine(name)?)));
+    let Some((cluster, picture)) = machine else {
+        let copy = || management_nodes::remedy(&scene, &target.cluster, name);
+        return match orphans::remedy(&scene, name).or_else(copy) {
             Some(Ok((remedy, rule))) => finish(remedy, rule),
             Some(Err(refusal)) => refused(refusal),
-            None => Prescription::NothingToDo(format!("cluster {} has no machine {name} any more", cluster.title())),
+            None => Prescription::NothingToDo(format!("there is no {name} of cluster {} any more", target.cluster)),
         };
     };
     let about = |finding: &&Finding| finding.subject.name == name && finding.subject.kind == "Machine";
@@ -172,16 +176,24 @@ fn well(question: &Question, scene: &Scene<'_>, cluster: &Cluster, picture: &Pic
     }
 }
 
-fn name_one(diagnosis: &Diagnosis) -> Refusal {
-    let mut refusal = Refusal::new("fix works on one machine: name it as CLUSTER/MACHINE");
+/// A plan is for one machine. A ghost cluster is taken away by its machines, one after the other, which are named; what is
+/// left then is said.
+fn name_one(question: &Question, diagnosis: &Diagnosis) -> Refusal {
+    let ghost =
+        diagnosis.findings.iter().find(|finding| finding.rule == &findings::GHOST_CLUSTER && question.target.is_some());
+    let mut refusal = Refusal::new(ghost.map_or_else(
+        || "fix works on one machine: name it as CLUSTER/MACHINE".to_owned(),
+        |ghost| format!("{}; fix takes machines away one by one, and no cluster", ghost.message),
+    ));
     for finding in &diagnosis.findings {
-        if let Some(remediation) = finding.remediation.as_ref().filter(|r| !r.argv.is_empty() && r.argv[0] == "SELF") {
-            refusal = refusal.instead(format!(
-                "{}: {}",
-                finding.rule.code,
-                remediation.argv.last().map(String::as_str).unwrap_or_default()
-            ));
+        if let Some(remediation) = finding.remediation.as_ref().filter(|r| r.argv.first().is_some_and(|w| w == "SELF"))
+        {
+            let target = remediation.argv.get(2).map(String::as_str).unwrap_or_default();
+            refusal = refusal.instead(format!("{}: {target}", finding.rule.code));
         }
     }
-    refusal
+    match ghost.and_then(|ghost| ghost.remediation.as_ref()) {
+        Some(then) => refusal.instead(then.text.clone()),
+        None => refusal,
+    }
 }

@@ -6,7 +6,7 @@ use rancher_common::rancher::RKE_BOOTSTRAPS;
 
 use super::{Refusal, Remedy, guards, unblock};
 use crate::diagnose::Scene;
-use crate::diagnose::orphans::{Orphan, is_custom, orphans};
+use crate::diagnose::orphans::{Orphan, is_custom, named_clusters, orphans};
 use crate::findings;
 use crate::model::machine::Role;
 
@@ -43,7 +43,8 @@ fn action(scene: &Scene<'_>, orphan: &Orphan) -> Result<Action, Refusal> {
     if part.resource == RKE_BOOTSTRAPS {
         // Without its Machine the handler has nothing to take out and lets go at once (pkg/controllers/capr/bootstrap).
         return unblock::free(
-            part,
+            &part.resource,
+            &part.metadata,
             BOOTSTRAP,
             if etcd {
                 "its Machine is gone, so its handler takes no etcd member out any more: look at the member list yourself"
@@ -53,10 +54,16 @@ fn action(scene: &Scene<'_>, orphan: &Orphan) -> Result<Action, Refusal> {
         );
     }
     if is_custom(part) {
-        return unblock::free(part, UNMANAGED, "its Machine is gone; its handler does nothing else");
+        return unblock::free(
+            &part.resource,
+            &part.metadata,
+            UNMANAGED,
+            "its Machine is gone; its handler does nothing else",
+        );
     }
     let free = unblock::free(
-        part,
+        &part.resource,
+        &part.metadata,
         PROVISION,
         "its handler asks for a Machine that does not exist, for ever; with it goes the only one who deletes the VM",
     )?;
@@ -74,20 +81,22 @@ fn vm(orphan: &Orphan) -> Vec<String> {
 
 /// Completes a finding about a leftover.
 pub(crate) fn target_of(scene: &Scene<'_>, orphan: &Orphan, finding: Finding) -> Finding {
-    let cluster = orphan.part.metadata.labels.get(crate::model::machine::CLUSTER_NAME).cloned();
-    let name = orphan.machine.clone().unwrap_or_else(|| orphan.part.metadata.name.clone());
-    let namespace = orphan.part.metadata.namespace.as_deref().unwrap_or_default();
-    let known = |name: &String| scene.fleet.clusters.iter().any(|c| c.namespace == namespace && c.name == *name);
-    match (action(scene, orphan), cluster) {
-        (Ok(_), Some(cluster)) if !known(&cluster) => finding.advice(format!(
-            "Its cluster {cluster} is gone too, so fix has no name for it: look at the provider, then take its finalizer off by hand, that one only."
-        )),
-        (Ok(_), Some(cluster)) => {
-            finding.fixable().next_command(["SELF".to_owned(), "fix".to_owned(), format!("{cluster}/{name}")])
-        }
-        (Ok(_), None) => finding.advice("It names no cluster: remove it by hand, after a look at the provider."),
-        (Err(refusal), _) => finding.advice(refusal.why),
+    let namespace = orphan.part.metadata.namespace.clone().unwrap_or_default();
+    let Some(cluster) = named_clusters(&orphan.part.metadata).next() else {
+        return finding.advice("It names no cluster: remove it by hand, after a look at the provider.");
+    };
+    if let Err(refusal) = action(scene, orphan) {
+        return finding.advice(refusal.why);
     }
+    let clusters = &scene.fleet.clusters;
+    let gone = !clusters.iter().any(|known| known.namespace == namespace && known.name == *cluster);
+    // What is left of a cluster that is gone is found by its own name, which the Machine's need not be.
+    let own = orphan.machine.as_ref().filter(|_| !gone).unwrap_or(&orphan.part.metadata.name);
+    let mut command = vec!["SELF".to_owned(), "fix".to_owned(), format!("{cluster}/{own}")];
+    if gone && clusters.iter().any(|known| known.name == *cluster) && scene.question.namespace.is_none() {
+        command.extend(["--namespace".to_owned(), namespace]);
+    }
+    finding.fixable().next_command(command)
 }
 
 /// The remedy for what a machine of this name left behind.

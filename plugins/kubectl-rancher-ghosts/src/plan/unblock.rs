@@ -5,7 +5,7 @@
 //! gone for good.
 
 use rancher_common::plan::{Action, Change, Operation, Reversibility};
-use rancher_common::rancher::{MACHINES, RKE_BOOTSTRAPS};
+use rancher_common::rancher::{MACHINES, Metadata, RKE_BOOTSTRAPS};
 use rancher_common::resource::{ObjectRef, ResourceType};
 use rancher_common::snapshot::Snapshot;
 use rancher_common::time::{between, human};
@@ -16,7 +16,7 @@ use crate::diagnose::Scene;
 use crate::diagnose::deleting::{self, Looks};
 use crate::model::fleet::{Cluster, Picture};
 use crate::model::machine::{EXCLUDE_DRAIN, EXCLUDE_VOLUMES, Machine, Role, Step};
-use crate::model::objects::Part;
+use crate::model::objects::{Part, reference};
 
 /// Finalizer of a CustomMachine; its handler does nothing but take it off
 /// (rancher/rancher pkg/controllers/capr/unmanaged/controller.go).
@@ -233,22 +233,27 @@ fn finish(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture, mut action: A
     Remedy { actions: vec![action], then: "Cluster API goes on with the deletion".to_owned() }
 }
 
-/// Takes one named finalizer off a part.
-pub(crate) fn free(part: &Part, finalizer: &str, why: &str) -> Result<Action, Refusal> {
-    let Some(at) = part.metadata.finalizers.iter().position(|known| known == finalizer) else {
+/// Takes one named finalizer off an object that is being deleted.
+pub(crate) fn free(
+    resource: &ResourceType,
+    metadata: &Metadata,
+    finalizer: &str,
+    why: &str,
+) -> Result<Action, Refusal> {
+    let object = reference(resource, metadata);
+    let Some(at) = metadata.finalizers.iter().position(|known| known == finalizer) else {
         return Err(Refusal::new(format!(
-            "{} has no finalizer {finalizer}; it is held by {}",
-            part.reference(),
-            if part.metadata.finalizers.is_empty() { "none".to_owned() } else { part.metadata.finalizers.join(", ") }
+            "{object} has no finalizer {finalizer}; it is held by {}",
+            if metadata.finalizers.is_empty() { "none".to_owned() } else { metadata.finalizers.join(", ") }
         )));
     };
-    if part.metadata.deletion_timestamp.is_none() {
-        return Err(Refusal::new(format!("{} is not being deleted", part.reference())));
+    if metadata.deletion_timestamp.is_none() {
+        return Err(Refusal::new(format!("{object} is not being deleted")));
     }
     let pointer = format!("/metadata/finalizers/{at}");
     Ok(patch(
-        part.resource.clone(),
-        part.reference(),
+        resource.clone(),
+        object,
         vec![json!({"op": "test", "path": pointer, "value": finalizer}), json!({"op": "remove", "path": pointer})],
         why,
         Change { field: "metadata.finalizers".to_owned(), before: finalizer.to_owned(), after: "<none>".to_owned() },
@@ -289,7 +294,8 @@ fn infra(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture) -> Result<Reme
         Ok(Some(part)) if part.has_vm() => Ok(finish(scene, cluster, picture, force(part)?)),
         Ok(Some(part)) => {
             let action = free(
-                part,
+                &part.resource,
+                &part.metadata,
                 UNMANAGED,
                 "Rancher's leader works, but has not taken it off; its handler does nothing else",
             )?;
@@ -313,9 +319,12 @@ fn bootstrap(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture, machine: &
         ))
         .instead("prove the other members healthy, take its member out by hand, take a snapshot; see explain RG103"));
     }
-    debug_assert_eq!(part.resource, RKE_BOOTSTRAPS);
-    let action =
-        free(part, BOOTSTRAP, "Rancher's leader works, but has not taken it off; there is no etcd member to take out")?;
+    let action = free(
+        &RKE_BOOTSTRAPS,
+        &part.metadata,
+        BOOTSTRAP,
+        "Rancher's leader works, but has not taken it off; there is no etcd member to take out",
+    )?;
     Ok(finish(scene, cluster, picture, action))
 }
 
