@@ -445,33 +445,53 @@ async fn wait(
     }
 }
 
+/// How often an action that waited is tried: controllers are at work on what is waited for, and one of them may write
+/// between our look and our write. Each try looks afresh, and goes on only if the plan's facts still hold.
+const TRIES: usize = 5;
+
 /// Applies one action.
 async fn one(collector: &Collector, action: &Action, number: usize, backup: &mut Backup) -> Step {
+    let mut tries = if action.wait.is_some() { TRIES } else { 1 };
     let path = match object_path(collector, action).await {
         Ok(path) => path,
         Err(error) => return Step::Stopped(error.to_string()),
     };
-    let object = match read(collector.api(), &path).await {
-        Ok(object) => object,
-        Err(error) => return Step::Stopped(error.to_string()),
-    };
-    if let Some(hindrance) = unlike_plan(action, object.as_ref()) {
-        return Step::Stopped(hindrance.to_string());
-    }
-    if let Err(error) = backup.journal(number, "write", action.verb()) {
-        return Step::Stopped(error.to_string());
-    }
-    let error = match write(collector, action, object.as_ref(), false).await {
-        Ok(_) => return Step::Done,
-        Err(error) => error,
-    };
-    if !error.write_outcome_unknown() {
+    loop {
+        let object = match read(collector.api(), &path).await {
+            Ok(object) => object,
+            Err(error) => return Step::Stopped(error.to_string()),
+        };
+        if let Some(hindrance) = unlike_plan(action, object.as_ref()) {
+            return Step::Stopped(hindrance.to_string());
+        }
+        if let Err(error) = backup.journal(number, "write", action.verb()) {
+            return Step::Stopped(error.to_string());
+        }
+        let error = match write(collector, action, object.as_ref(), false).await {
+            Ok(_) => return Step::Done,
+            Err(error) => error,
+        };
+        if error.write_outcome_unknown() {
+            return after_no_answer(collector, action, &path, object.as_ref(), &error).await;
+        }
         let changed = changed_meanwhile(action, &error);
-        return Step::Stopped(changed.map_or_else(|| error.to_string(), |hindrance| hindrance.to_string()));
+        tries -= 1;
+        if changed.is_none() || tries == 0 {
+            return Step::Stopped(changed.map_or_else(|| error.to_string(), |hindrance| hindrance.to_string()));
+        }
     }
-    // Never repeated blindly: look at what happened.
-    match read(collector.api(), &path).await {
-        Ok(now) if was_applied(action, object.as_ref(), now.as_ref()) => Step::Done,
+}
+
+/// A write that was not answered is never repeated blindly: look at what happened.
+async fn after_no_answer(
+    collector: &Collector,
+    action: &Action,
+    path: &str,
+    before: Option<&Value>,
+    error: &ApiError,
+) -> Step {
+    match read(collector.api(), path).await {
+        Ok(now) if was_applied(action, before, now.as_ref()) => Step::Done,
         Ok(_) => Step::Stopped(format!("{error}; the object is unchanged")),
         Err(second) => Step::Unknown(format!(
             "no answer to the {} of {} ({}), and it could not be looked at afterwards ({}): it may or may not have been made",
@@ -733,6 +753,24 @@ mod tests {
             applied.stopped.as_deref(),
             Some("Lease n/l has changed since it was looked at: /spec/holderIdentity: b => c")
         );
+    }
+
+    #[tokio::test]
+    async fn a_controller_that_writes_in_between_is_no_end_while_the_facts_hold() {
+        for (conflicts, done) in [(TRIES - 1, 2), (TRIES, 1)] {
+            let objects = world();
+            objects.lock().unwrap().insert(BOOT.to_owned(), object("boot", "u2", "ready"));
+            let left = Mutex::new(conflicts);
+            let meddles = move |asked: &stub::Asked, _: &mut _| {
+                let mut left = left.lock().unwrap();
+                let conflict = asked.method == "DELETE" && *left > 0;
+                *left -= usize::from(conflict);
+                conflict.then(|| stub::status(409, "Conflict", "the ResourceVersion in the precondition"))
+            };
+            let (applied, events) = run(&collector(&objects, meddles), &plan_that_waits(60), || false).await;
+            assert_eq!(applied.done, done, "{events:?}");
+            assert_eq!(objects.lock().unwrap().contains_key(LEASE), done == 1);
+        }
     }
 
     /// A patch of the Lease that the server can try only when the holder is `b`.

@@ -14,6 +14,7 @@ use rancher_common::resource::ResourceType;
 use rancher_common::snapshot::{Form, MACHINE_PLAN_TYPE, Need, Right, Snapshot, Want};
 
 use crate::Question;
+use crate::diagnose::management_nodes;
 use crate::model::fleet::{Cluster, Fleet, LOCAL, Picture, plan_secret_name, plan_secrets_of};
 use crate::model::machine::CLUSTER_NAME;
 use crate::model::objects::MACHINE_NAME;
@@ -51,6 +52,7 @@ const WHY_UID: &str = "the cluster's identity, under which backups are kept";
 const WHY_LEASE: &str = "whether a leader works: it does the removing";
 const WHY_KINDS: &str = "which node drivers have machines of their own";
 const WHY_V3: &str = "which copies of Nodes belong to clusters that are gone";
+const WHY_SECOND_COPY: &str = "whether Rancher takes the copy of a Node that is gone away by itself";
 const WHY_NAMESPACES: &str = "which namespaces there are";
 const WHY_TREE: &str = "what belongs to each machine";
 const WHY_POOLS: &str = "how many machines a pool is to have: one that is removed is replaced";
@@ -157,7 +159,11 @@ fn one_cluster(question: &Question, snapshot: &Snapshot, fleet: &Fleet, cluster:
         REGISTRATION_SETTINGS.iter().map(|setting| Need::optional(Want::get(SETTINGS, None, setting), WHY_REGISTER)),
     );
     if let Some(id) = cluster.id.as_deref() {
-        needs.push(Need::optional(Want::list(MANAGEMENT_NODES, Some(id), Form::Full), WHY_V3));
+        needs.push(Need::optional(management_nodes::of_cluster(id), WHY_V3));
+        if management_nodes::doubtful(snapshot, cluster, id) {
+            let again = Need::optional(management_nodes::of_cluster(id), WHY_SECOND_COPY);
+            needs.push(again.again_after(management_nodes::SECOND_LOOK));
+        }
         let tokens = Want::list(CLUSTER_REGISTRATION_TOKENS, Some(id), Form::Full);
         needs.push(Need::optional(tokens, WHY_REGISTER));
         if question.show_token {
@@ -273,7 +279,7 @@ fn whole_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet, needs: &
     if question.asks_who() {
         crate::whois::needs(question, snapshot, fleet, needs);
     } else if question.orphans || machines <= SMALL_FLEET {
-        needs.push(Need::optional(crate::diagnose::management_nodes::all(), WHY_V3));
+        needs.push(Need::optional(management_nodes::all(), WHY_V3));
         needs.push(Need::optional(Want::list(NAMESPACES, None, Form::Metadata), WHY_NAMESPACES));
     }
     let closer = |picture: &Picture| {

@@ -2,7 +2,7 @@
 
 use rancher_testkit::{Fault, FaultProxy, Match, Program, World, eventually};
 
-use super::{LIMIT, PLUGIN, WORKERS, codes, edge};
+use super::{LIMIT, PLUGIN, WORKERS, codes, edge, ghost};
 
 const GHOST: &str = "custom-2d74d4c9a104";
 
@@ -10,8 +10,7 @@ const GHOST: &str = "custom-2d74d4c9a104";
 fn what_cannot_be_read_is_never_green_and_an_unanswered_deletion_is_looked_at() {
     let world = World::start(&["--holder", "live", "--downstream", "edge"]);
     edge(&world);
-    world.machine("edge", GHOST, "worker");
-    eventually("it is planned", LIMIT, || world.waits_for("edge").contains(GHOST));
+    ghost(&world, GHOST);
     let downstream = world.downstream("edge").kubeconfig();
     let proxy = FaultProxy::start(&world);
     let target = format!("edge/{GHOST}");

@@ -86,6 +86,13 @@ fn edge(world: &World) {
     eventually("all plans are applied", LIMIT, || world.waits_for("edge").is_empty());
 }
 
+/// Registers a worker that never joins, and waits until it counts as a ghost.
+fn ghost(world: &World, machine: &str) {
+    world.machine("edge", machine, "worker");
+    let target = format!("edge/{machine}");
+    eventually("it is a ghost", LIMIT, || plugin(world, &["check", &target]).args(QUICK).run().code == 3);
+}
+
 /// A pod on this node that its PodDisruptionBudget does not let go.
 fn hold_drain(world: &World, node: &str) {
     world.downstream("edge").apply(

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rancher_testkit::{Fault, FaultProxy, Gate, Match, Program, World, eventually};
 
-use super::{LIMIT, PLUGIN, edge, writes};
+use super::{LIMIT, PLUGIN, edge, ghost, writes};
 
 const GHOST: &str = "custom-2d74d4c9a104";
 
@@ -39,8 +39,7 @@ fn a_machine_that_changes_is_not_deleted() {
     let delete = Match::of("DELETE", &path).dry_run(false);
 
     // The host comes up after all.
-    world.machine("edge", GHOST, "worker");
-    eventually("it is planned", LIMIT, || world.waits_for("edge").contains(GHOST));
+    ghost(&world, GHOST);
     let output = race(&world, &target, &delete, || {
         world.join("edge", GHOST, "node09");
         eventually("it has a Node", LIMIT, || world.machine_object(GHOST)["status"]["nodeRef"]["name"] == "node09");
@@ -51,12 +50,8 @@ fn a_machine_that_changes_is_not_deleted() {
 
     // It is removed, and another one of the same name registers.
     let again = "custom-bbbbbbbbbbbb";
-    world.machine("edge", again, "worker");
-    eventually("it is planned", LIMIT, || {
-        !world.get(&["secret", "-n", "fleet-default", &format!("{again}-machine-plan")]).is_null()
-    });
+    ghost(&world, again);
     let path = format!("/namespaces/fleet-default/machines/{again}");
-    std::thread::sleep(Duration::from_secs(2));
     let before = world.machine_object(again)["metadata"]["uid"].clone();
     let output = race(&world, &format!("edge/{again}"), &Match::of("DELETE", &path).dry_run(false), || {
         world.kubectl(&["delete", "machine", "-n", "fleet-default", again]);

@@ -3,7 +3,7 @@
 use rancher_testkit::{Program, World, eventually};
 use serde_json::{Value, json};
 
-use super::{LIMIT, PLUGIN, codes, edge};
+use super::{LIMIT, PLUGIN, codes, edge, ghost};
 
 const GHOST: &str = "custom-2d74d4c9a104";
 
@@ -34,8 +34,7 @@ fn grant(world: &World, printed: &str) {
 fn printed_rights_are_enough() {
     let world = World::start(&["--holder", "live", "--downstream", "edge"]);
     edge(&world);
-    world.machine("edge", GHOST, "worker");
-    eventually("it is planned", LIMIT, || world.waits_for("edge").contains(GHOST));
+    ghost(&world, GHOST);
     let kubeconfig = world.kubeconfig_of("viewer", world.text("server"), world.text("viewerToken"));
     let downstream = world.downstream("edge").kubeconfig();
     let run = |args: &[&str]| {

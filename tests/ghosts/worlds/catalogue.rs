@@ -1611,6 +1611,20 @@ fn leftovers() -> Vec<Incident> {
             Refused("name it as CLUSTER/MACHINE"),
         ),
         incident(
+            "rg108-node-just-gone",
+            LooksLike,
+            "A Node went this moment: Rancher takes its copy away.",
+            build(Capi::New, |world| {
+                world.ask(CLUSTER);
+                let copy = GHOST_WORKER.copy(ID);
+                world.memory.gone_later(MANAGEMENT_NODES, Some(ID), copy["metadata"]["name"].as_str().expect("a name"));
+                world.put(MANAGEMENT_NODES, copy);
+            }),
+            &[],
+            0,
+            Refused("name it as CLUSTER/MACHINE"),
+        ),
+        incident(
             "rg108-node-not-seen",
             LooksLike,
             "The same, where the Nodes are not seen.",

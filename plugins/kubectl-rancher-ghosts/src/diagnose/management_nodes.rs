@@ -4,12 +4,13 @@
 //! it while the cluster is connected (rancher/rancher pkg/controllers/managementuser/nodesyncer).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use rancher_common::finding::{Diagnosis, Evidence, Finding};
 use rancher_common::kinds::NAMESPACES;
 use rancher_common::rancher::{MANAGEMENT_CLUSTERS, MANAGEMENT_NODES, Metadata, PROVISIONING_CLUSTERS};
 use rancher_common::resource::ObjectRef;
-use rancher_common::snapshot::{Form, Place, Want};
+use rancher_common::snapshot::{Content, Form, Place, Reading, Snapshot, Want};
 use rancher_common::text::{count, some_of};
 use rancher_common::time::between;
 use serde::Deserialize as _;
@@ -20,6 +21,9 @@ use crate::model::fleet::{Cluster, LOCAL};
 use crate::model::objects::reference;
 use crate::model::reading::Objects;
 use crate::plan;
+
+/// Between two looks at a copy without its Node: Rancher takes it away as soon as it sees the Node go.
+pub(crate) const SECOND_LOOK: Duration = Duration::from_secs(10);
 
 /// Label with the name of the Node.
 const NODE: &str = "management.cattle.io/nodename";
@@ -83,9 +87,9 @@ pub(crate) fn has_namespace(scene: &Scene<'_>, id: &str) -> Option<bool> {
 
 pub(crate) fn judge(scene: &Scene<'_>, diagnosis: &mut Diagnosis) {
     let copies = copies(scene);
-    for cluster in scene.fleet.targets(scene.question) {
-        let own = cluster.id.as_ref().and_then(|id| copies.get(id));
-        diagnosis.findings.extend(own.and_then(|own| without_node(scene, cluster, own)));
+    if scene.question.target.is_some() {
+        let clusters = scene.fleet.targets(scene.question).into_iter();
+        diagnosis.findings.extend(clusters.filter_map(|cluster| of_a_cluster_that_lives(scene, cluster)));
     }
     let named = scene.question.target.as_ref().map(|target| target.cluster.as_str());
     for (id, nodes) in &copies {
@@ -120,26 +124,43 @@ fn names(nodes: &[&Metadata]) -> String {
     some_of(&nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>(), 5)
 }
 
-/// RG108 in a cluster that lives: its finalizers can delete real Nodes, so nothing is offered.
-fn without_node(scene: &Scene<'_>, cluster: &Cluster, copies: &[Metadata]) -> Option<Finding> {
-    cluster.nodes.as_ref().ok()?;
-    let old = |copy: &&Metadata| {
-        let since = copy.deletion_timestamp.or(copy.creation_timestamp);
-        since.is_some_and(|since| between(since, scene.snapshot.as_of) >= scene.question.grace)
-    };
-    let gone: Vec<&Metadata> = copies
+/// The copies of one cluster.
+pub(crate) fn of_cluster(id: &str) -> Want {
+    Want::list(MANAGEMENT_NODES, Some(id), Form::Full)
+}
+
+/// Copies without their Node, in one look.
+fn without_node(cluster: &Cluster, look: &Reading) -> BTreeMap<String, Metadata> {
+    let Content::Objects(objects) = &look.content else { return BTreeMap::new() };
+    objects
         .iter()
+        .filter_map(|object| Metadata::deserialize(&object["metadata"]).ok())
         .filter(|copy| copy.labels.get(NODE).is_some_and(|node| cluster.node(node) == Ok(None)))
-        .filter(old)
-        .collect();
-    let first = gone.first()?;
+        .map(|copy| (copy.name.clone(), copy))
+        .collect()
+}
+
+/// Whether there is a copy without its Node, which Rancher may be about to take away: only a second look tells.
+pub(crate) fn doubtful(snapshot: &Snapshot, cluster: &Cluster, id: &str) -> bool {
+    snapshot.readings_of(&of_cluster(id)).next().is_some_and(|look| !without_node(cluster, look).is_empty())
+}
+
+/// RG108 in a cluster that lives: its finalizers can delete real Nodes, so nothing is offered.
+fn of_a_cluster_that_lives(scene: &Scene<'_>, cluster: &Cluster) -> Option<Finding> {
+    let want = of_cluster(cluster.id.as_deref()?);
+    let looks: Vec<&Reading> = scene.snapshot.readings_of(&want).collect();
+    let [first, .., last] = looks[..] else { return None };
+    let before = without_node(cluster, first);
+    let gone: Vec<Metadata> =
+        without_node(cluster, last).into_values().filter(|copy| before.contains_key(&copy.name)).collect();
+    let gone: Vec<&Metadata> = gone.iter().collect();
     let nodes: Vec<&str> = gone.iter().filter_map(|copy| copy.labels.get(NODE)).map(String::as_str).collect();
     let of = count(gone.len(), "copy of a Node is left", "copies of Nodes are left");
     Some(
         Finding::new(
             &findings::MANAGEMENT_NODE_ORPHAN,
             "leftover",
-            reference(&MANAGEMENT_NODES, first),
+            reference(&MANAGEMENT_NODES, gone.first()?),
             format!("{of} in cluster {} without the Node: {}", cluster.title(), some_of(&nodes, 5)),
         )
         .evidence([
