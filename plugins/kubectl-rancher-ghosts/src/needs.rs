@@ -14,9 +14,9 @@ use rancher_common::resource::ResourceType;
 use rancher_common::snapshot::{Form, MACHINE_PLAN_TYPE, Need, Right, Snapshot, Want};
 
 use crate::Question;
-use crate::diagnose::management_nodes;
+use crate::diagnose::{Scene, credentials, management_nodes};
 use crate::model::fleet::{Cluster, Fleet, LOCAL, Picture, plan_secret_name, plan_secrets_of};
-use crate::model::machine::CLUSTER_NAME;
+use crate::model::machine::{CLUSTER_NAME, Machine, Role};
 use crate::model::objects::MACHINE_NAME;
 use crate::model::triage;
 
@@ -43,6 +43,7 @@ const WHY_BOOTSTRAPS: &str = "which RKEBootstraps have no Machine";
 const WHY_INFRA: &str = "which infra machines have no Machine";
 const WHY_PLAN: &str =
     "whether the machine's agent has ever answered, and what it did with its plan (no secret is kept)";
+const WHY_JOINED: &str = "which machines are still joined to an etcd machine that is being deleted";
 const WHY_PLANE: &str = "what the planner waits for, and whether a restore is under way";
 const WHY_CAPI: &str = "what is paused";
 const WHY_CONTROLLER: &str = "whether Cluster API's controller runs: without it no machine moves";
@@ -53,6 +54,8 @@ const WHY_LEASE: &str = "whether a leader works: it does the removing";
 const WHY_KINDS: &str = "which node drivers have machines of their own";
 const WHY_V3: &str = "which copies of Nodes belong to clusters that are gone";
 const WHY_SECOND_COPY: &str = "whether Rancher takes the copy of a Node that is gone away by itself";
+const WHY_CREDENTIALS: &str = "which plan Secrets and ServiceAccounts have no RKEBootstrap";
+const WHY_SECOND_CREDENTIAL: &str = "whether garbage collection takes away what an RKEBootstrap left";
 const WHY_NAMESPACES: &str = "which namespaces there are";
 const WHY_TREE: &str = "what belongs to each machine";
 const WHY_POOLS: &str = "how many machines a pool is to have: one that is removed is replaced";
@@ -115,6 +118,11 @@ pub(crate) fn needs(question: &Question, snapshot: &Snapshot) -> Vec<Need> {
     } else {
         whole_fleet(question, snapshot, &fleet, &mut needs);
     }
+    let scene = Scene { question, snapshot, fleet: &fleet };
+    let again = credentials::doubtful(&scene, &needs);
+    needs.extend(
+        again.into_iter().map(|want| Need::optional(want, WHY_SECOND_CREDENTIAL).again_after(credentials::SECOND_LOOK)),
+    );
     needs
 }
 
@@ -135,7 +143,10 @@ fn a_cluster_that_is_gone(question: &Question, snapshot: &Snapshot, fleet: &Flee
         for kind in fleet.infra_kinds.iter().chain([&RKE_BOOTSTRAPS]) {
             needs.push(Need::optional(Want::get(kind.clone(), Some(namespace), name), WHY_INFRA));
         }
+        needs.push(Need::optional(credentials::secrets(namespace, Some(name)), WHY_CREDENTIALS));
+        needs.push(Need::optional(credentials::accounts(namespace, Some(name)), WHY_CREDENTIALS));
     }
+    needs.extend(credentials_in_doubt(snapshot, fleet, None));
     needs.extend(
         crate::diagnose::orphans::owners_in_doubt(question, snapshot, fleet)
             .into_iter()
@@ -176,25 +187,25 @@ fn one_cluster(question: &Question, snapshot: &Snapshot, fleet: &Fleet, cluster:
     }
     if question.tree || question.machine().is_some() {
         let snapshots = Want::list(ETCD_SNAPSHOTS, Some(namespace), Form::Metadata);
-        let accounts = Want::List {
-            resource: SERVICE_ACCOUNTS,
-            namespace: Some(namespace.to_owned()),
-            selector: Some("rke.cattle.io/service-account-role".to_owned()),
-            fields: None,
-            form: Form::Metadata,
-        };
         needs.push(Need::optional(snapshots, WHY_TREE));
-        needs.push(Need::optional(accounts, WHY_TREE));
+        needs.push(Need::optional(credentials::accounts(namespace, None), WHY_TREE));
     }
-    needs.extend(
-        crate::diagnose::orphans::owners_of_secrets(snapshot, cluster)
-            .into_iter()
-            .take(ONE_BY_ONE)
-            .map(|name| Need::optional(Want::get(RKE_BOOTSTRAPS, Some(namespace), &name), WHY_BOOTSTRAPS)),
-    );
+    needs.extend(credentials_in_doubt(snapshot, fleet, Some(cluster)));
     nodes(question, snapshot, fleet, cluster, needs);
     around(fleet, cluster, |_| true, needs);
     second_looks(question, snapshot, cluster, needs);
+}
+
+/// What tells whether a plan Secret or ServiceAccount was left behind.
+fn credentials_in_doubt(
+    snapshot: &Snapshot,
+    fleet: &Fleet,
+    cluster: Option<&Cluster>,
+) -> impl Iterator<Item = Need> + use<> {
+    credentials::in_doubt(snapshot, fleet, cluster)
+        .into_iter()
+        .take(ONE_BY_ONE)
+        .map(|(kind, namespace, name)| Need::optional(Want::get(kind, Some(&namespace), &name), WHY_BOOTSTRAPS))
 }
 
 /// The bootstrap, infra machine and plan Secret of machines that are known whole, where a selection may have missed
@@ -281,6 +292,10 @@ fn whole_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet, needs: &
     } else if question.orphans || machines <= SMALL_FLEET {
         needs.push(Need::optional(management_nodes::all(), WHY_V3));
         needs.push(Need::optional(Want::list(NAMESPACES, None, Form::Metadata), WHY_NAMESPACES));
+        for namespace in &fleet.workspaces {
+            needs.push(Need::optional(credentials::secrets(namespace, None), WHY_CREDENTIALS));
+            needs.push(Need::optional(credentials::accounts(namespace, None), WHY_CREDENTIALS));
+        }
     }
     let closer = |picture: &Picture| {
         if question.asks_who() { crate::whois::may_be(question, picture) } else { picture.suspect }
@@ -298,6 +313,10 @@ fn whole_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet, needs: &
             if cluster.capi_paused.is_err() {
                 needs.push(Need::optional(Want::get(CAPI_CLUSTERS, Some(&cluster.namespace), &cluster.name), WHY_CAPI));
             }
+        }
+        let held = |machine: &Machine| machine.deleting() && machine.is(Role::Etcd) && machine.node.is_some();
+        if !question.asks_who() && cluster.machines.iter().filter_map(Picture::whole).any(held) {
+            needs.push(Need::optional(plan_secrets_of(&cluster.namespace, &cluster.name), WHY_JOINED));
         }
         nodes(question, snapshot, fleet, cluster, needs);
         around(fleet, cluster, closer, needs);
@@ -397,6 +416,8 @@ pub(crate) fn repair_rights(_: &Question) -> Vec<(Right, &'static str)> {
         (everywhere("delete", &CUSTOM_MACHINES), "to delete what a machine left behind (RG105)"),
         (any_driver("patch"), "to remove a finalizer that nobody removes any more (RG105)"),
         (any_driver("delete"), "to delete what a machine left behind (RG105)"),
+        (everywhere("delete", &SECRETS), "to delete a plan Secret that was left behind (RG106)"),
+        (everywhere("delete", &SERVICE_ACCOUNTS), "to delete a ServiceAccount that was left behind (RG106)"),
         (everywhere("get", &MANAGEMENT_NODES), "to back it up, and to see it go"),
         (everywhere("patch", &MANAGEMENT_NODES), "to remove a finalizer that nobody removes any more (RG108)"),
         (everywhere("delete", &MANAGEMENT_NODES), "to delete the copy of a Node of a cluster that is gone (RG108)"),

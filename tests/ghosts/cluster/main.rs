@@ -89,6 +89,11 @@ fn edge(world: &World) {
 /// Registers a worker that never joins, and waits until it counts as a ghost.
 fn ghost(world: &World, machine: &str) {
     world.machine("edge", machine, "worker");
+    // Before it has a plan it is called a ghost as well, for lack of a Secret, but not for a moment in between.
+    eventually("it is planned", LIMIT, || {
+        let secret = world.get(&["secret", "-n", "fleet-default", &format!("{machine}-machine-plan")]);
+        !secret["data"]["plan"].is_null()
+    });
     let target = format!("edge/{machine}");
     eventually("it is a ghost", LIMIT, || plugin(world, &["check", &target]).args(QUICK).run().code == 3);
 }

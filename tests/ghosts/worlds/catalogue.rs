@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use rancher_common::doctor::Prescription;
-use rancher_common::kinds::{DEPLOYMENTS, LEASES, NAMESPACES, NODES, SECRETS};
+use rancher_common::kinds::{DEPLOYMENTS, LEASES, NAMESPACES, NODES, SECRETS, SERVICE_ACCOUNTS};
 use rancher_common::plan::Operation;
 use rancher_common::rancher::{
     CAPI_CLUSTERS, CUSTOM_MACHINES, MACHINES, MANAGEMENT_CLUSTERS, MANAGEMENT_NODES, PROVISIONING_CLUSTERS,
@@ -651,11 +651,67 @@ fn vanishing() -> Vec<Incident> {
         incident(
             "rg102-sibling-joined",
             Triggers,
-            "A worker is still joined to the server whose Node is gone.",
+            "A worker is still joined to the server whose Node is gone; its agent follows, and is joined elsewhere first.",
             from(vanished(Capi::New, &GHOST_SERVER), join_worker_to_ghost),
             &["RG102"],
             3,
+            DELETE,
+        ),
+        incident(
+            "rg102-sibling-joined-and-silent",
+            Triggers,
+            "The same; the agent of the worker does not follow.",
+            from(vanished(Capi::New, &GHOST_SERVER), |world| {
+                world.put(SECRETS, HOSTS[3].secret(Agent::Silent, 2 * HOUR));
+                join_worker_to_ghost(world);
+            }),
+            &["RG102"],
+            3,
             Refused("joined to"),
+        ),
+        incident(
+            "rg102-without-join-url",
+            Triggers,
+            "The plan Secret of the lost server has no join-url: the init node counts as joined to it.",
+            from(vanished(Capi::New, &GHOST_SERVER), |world| {
+                for host in [HOSTS[0].machine, GHOST] {
+                    world.plan_secret(host, |secret| {
+                        let annotations = secret["metadata"]["annotations"].as_object_mut().expect("annotations");
+                        annotations.remove("rke.cattle.io/join-url");
+                        annotations.remove("rke.cattle.io/joined-to");
+                    });
+                }
+            }),
+            &["RG102"],
+            3,
+            Refused("has no join-url"),
+        ),
+        incident(
+            "rg205-just-deleted",
+            LooksLike,
+            "The deletion has just begun: the planner joins the worker elsewhere.",
+            from(stuck(Capi::New, &GHOST_SERVER, Step::PreTerminate, "Waiting"), |world| {
+                join_worker_to_ghost(world);
+                world.machine(GHOST, |machine| machine["metadata"]["deletionTimestamp"] = json!(ago(MINUTE)));
+            }),
+            &[],
+            0,
+            Refused("not stood still for long enough"),
+        ),
+        incident(
+            "rg205-leftover-joined",
+            Triggers,
+            "What is still joined to it is the plan Secret of a machine that is gone.",
+            from(stuck(Capi::New, &GHOST_SERVER, Step::PreTerminate, "Waiting"), |world| {
+                join_worker_to_ghost(world);
+                for kind in [MACHINES, RKE_BOOTSTRAPS, CUSTOM_MACHINES] {
+                    world.remove(&kind, |object| object["metadata"]["name"] == HOSTS[3].machine);
+                }
+                world.lose_node(HOSTS[3].hostname);
+            }),
+            &["RG103", "RG205"],
+            3,
+            Refused("safeguard"),
         ),
         incident(
             "rg102-plan-secret-unread",
@@ -1310,6 +1366,11 @@ fn leave(world: &mut World, host: &Host, keep: &ResourceType) {
             world.remove(&kind, |object| object["metadata"]["name"] == name);
         }
     }
+    if *keep != SECRETS {
+        world.remove(&SERVICE_ACCOUNTS, |account| {
+            account["metadata"]["labels"]["rke.cattle.io/machine-name"] == host.machine
+        });
+    }
 }
 
 fn dying(object: &mut Value) {
@@ -1446,6 +1507,76 @@ fn leftovers() -> Vec<Incident> {
             &["RG106"],
             0,
             Refused("name it as CLUSTER/MACHINE"),
+        ),
+        incident(
+            "rg106-plan-secret-one",
+            Triggers,
+            "The same, by its name: with the ServiceAccount that belongs to it.",
+            asked(Capi::New, |world| leave(world, &GHOST_WORKER, &SECRETS)),
+            &["RG106"],
+            0,
+            Plan(&["delete Secret", "delete ServiceAccount"]),
+        ),
+        incident(
+            "rg106-plan-secret-in-the-fleet",
+            Triggers,
+            "The same in the fleet.",
+            build(Capi::New, |world| leave(world, &GHOST_WORKER, &SECRETS)),
+            &["RG106"],
+            0,
+            Refused("name it as CLUSTER/MACHINE"),
+        ),
+        incident(
+            "rg106-collected-meanwhile",
+            LooksLike,
+            "The machine went this moment: garbage collection is about to follow.",
+            build(Capi::New, |world| {
+                leave(world, &GHOST_WORKER, &SECRETS);
+                let plan = format!("{GHOST}-machine-plan");
+                world.memory.gone_later(SECRETS, Some(WORKSPACE), &plan);
+                world.memory.gone_later(SERVICE_ACCOUNTS, Some(WORKSPACE), &plan);
+            }),
+            &[],
+            0,
+            Refused("name it as CLUSTER/MACHINE"),
+        ),
+        incident(
+            "rg106-plan-secret-of-a-cluster-that-is-gone",
+            Triggers,
+            "The cluster is gone too.",
+            build(Capi::New, |world| {
+                world.ask(&format!("gone/{GHOST}"));
+                leave(world, &Host { cluster: "gone", ..GHOST_WORKER }, &SECRETS);
+            }),
+            &["RG106"],
+            0,
+            Plan(&["delete Secret", "delete ServiceAccount"]),
+        ),
+        incident(
+            "rg106-account-alone",
+            Triggers,
+            "Only a ServiceAccount is left, which names no cluster: its workspace stands for it.",
+            build(Capi::New, |world| {
+                world.ask(&format!("{WORKSPACE}/{GHOST}"));
+                leave(world, &GHOST_WORKER, &SECRETS);
+                world.remove(&SECRETS, |secret| secret["metadata"]["name"] == "custom-2d74d4c9a104-machine-plan");
+            }),
+            &["RG106"],
+            0,
+            Plan(&["delete ServiceAccount"]),
+        ),
+        incident(
+            "rg106-account-of-another-cluster",
+            LooksLike,
+            "The machine of another cluster, asked for in this one: what belongs to it lives.",
+            build(Capi::New, |world| {
+                world.cluster(WORKSPACE, "other", "c-m-b7n5tz9h");
+                world.register(&Host { cluster: "other", ..GHOST_WORKER }, true, Agent::InSync, 80 * DAY);
+                world.ask(TARGET);
+            }),
+            &["RX006"],
+            2,
+            Nothing,
         ),
         incident(
             "rg106-deletion-goes-on",
@@ -1742,6 +1873,8 @@ fn clusters() -> Vec<Incident> {
                 world.remove(&MACHINES, |_| true);
                 world.remove(&CUSTOM_MACHINES, |_| true);
                 world.remove(&RKE_BOOTSTRAPS, |_| true);
+                world.remove(&SECRETS, |_| true);
+                world.remove(&SERVICE_ACCOUNTS, |_| true);
                 world.remove(&MANAGEMENT_NODES, |_| true);
                 world.remove(&MANAGEMENT_CLUSTERS, |cluster| cluster["metadata"]["name"] == ID);
                 leave(world, &POOL_WORKER, &VSPHERE_MACHINES);

@@ -447,12 +447,22 @@ impl Host {
         let name = format!("{}-machine-plan", self.machine);
         let mut labels = self.labels();
         labels["rke.cattle.io/machine-name"] = json!(self.machine);
+        let mut annotations = json!({"rke.cattle.io/plan-last-updated": ago(planned_ago)});
+        let first = &HOSTS[0];
+        if !matches!(agent, Agent::Never | Agent::NotPlanned | Agent::NothingToDo) {
+            if self.roles.etcd() {
+                annotations["rke.cattle.io/join-url"] = json!(format!("https://{}:9345", self.address()));
+            }
+            if self.machine != first.machine {
+                annotations["rke.cattle.io/joined-to"] = json!(format!("https://{}:9345", first.address()));
+            }
+        }
         json!({
             "apiVersion": "v1", "kind": "Secret", "type": "rke.cattle.io/machine-plan",
             "metadata": {
                 "name": name, "namespace": self.namespace, "uid": uid(&name), "creationTimestamp": ago(80 * DAY),
                 "labels": labels,
-                "annotations": {"rke.cattle.io/plan-last-updated": ago(planned_ago)},
+                "annotations": annotations,
                 "ownerReferences": [{
                     "apiVersion": "rke.cattle.io/v1", "kind": "RKEBootstrap", "name": self.machine,
                     "uid": uid(&format!("RKEBootstrap {}", self.machine)), "controller": true,
@@ -468,6 +478,7 @@ impl Host {
             "apiVersion": "v1", "kind": "ServiceAccount",
             "metadata": {
                 "name": name, "namespace": self.namespace, "uid": uid(&format!("account {name}")),
+                "creationTimestamp": ago(80 * DAY),
                 "labels": {
                     "rke.cattle.io/machine-name": self.machine, "rke.cattle.io/rkebootstrap-name": self.machine,
                     "rke.cattle.io/service-account-role": "plan", "rke.cattle.io/plan-secret-name": name,

@@ -19,7 +19,7 @@ const ADMINISTRATED: &str = "provisioning.cattle.io/administrated";
 
 pub(crate) fn judge(scene: &Scene<'_>, cluster: &Cluster, judged: &[(&Picture, Judged)], diagnosis: &mut Diagnosis) {
     diagnosis.findings.extend(paused(cluster));
-    diagnosis.findings.extend(deleting::joined(cluster));
+    diagnosis.findings.extend(deleting::joined(scene, cluster));
     diagnosis.findings.extend(etcd_replaced(cluster));
     diagnosis.findings.extend(cannot_tell(scene, cluster, judged));
     diagnosis.findings.extend(blocks::judge(cluster, judged));

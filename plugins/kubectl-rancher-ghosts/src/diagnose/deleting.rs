@@ -10,6 +10,7 @@ use crate::Question;
 use crate::findings;
 use crate::model::fleet::{Cluster, Picture};
 use crate::model::machine::{Machine, Role, Step};
+use crate::model::objects::PlanSecret;
 use crate::plan::target_of;
 
 /// Where a deletion stands: what Cluster API says, or, where it does not say, which objects are left.
@@ -96,7 +97,7 @@ pub(crate) fn judge(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture, mac
         ),
     )
     .evidence(evidence);
-    if step == Step::PreTerminateHook && !siblings_joined_to(cluster, picture).is_empty() {
+    if step == Step::PreTerminateHook && !joined_to(cluster, picture).is_empty() {
         finding = finding.caused_by(&findings::JOINED_TO_DELETING);
     }
     let why = match text.lines().next() {
@@ -142,55 +143,70 @@ fn waits_for(step: Step, picture: &Picture, machine: &Machine) -> Vec<Evidence> 
     }
 }
 
-/// Machines of the cluster whose plan is still joined to this etcd machine. While there is one, Rancher's leader keeps
-/// the hook (rancher/rancher pkg/controllers/capr/bootstrap/controller.go). An absent join-url compares as empty there.
-pub(crate) fn siblings_joined_to<'c>(cluster: &'c Cluster, picture: &Picture) -> Vec<&'c Picture> {
-    let Some(url) = picture.secret().and_then(|secret| secret.join_url()) else { return Vec::new() };
-    cluster
-        .machines
+/// Plan Secrets that count as joined to this machine. While there is one, Rancher's leader keeps the hook of an etcd
+/// machine that has a node (rancher/rancher pkg/controllers/capr/bootstrap/controller.go). It compares two annotations,
+/// of which an absent one counts as empty; the Secret of a machine that is gone counts too.
+pub(crate) fn joined_to<'c>(cluster: &'c Cluster, picture: &Picture) -> Vec<&'c PlanSecret> {
+    let Some(secret) = picture.secret() else { return Vec::new() };
+    let hooked = picture.whole().is_some_and(|machine| machine.is(Role::Etcd) && machine.node.is_some());
+    let url = secret.join_url().unwrap_or_default();
+    if url.is_empty() && !hooked {
+        return Vec::new();
+    }
+    let mut joined: Vec<&PlanSecret> = cluster
+        .secrets
         .iter()
-        .filter(|other| other.row.name != picture.row.name)
-        .filter(|other| other.secret().is_some_and(|secret| secret.joined_to() == Some(url)))
-        .collect()
+        .filter(|other| other.metadata.name != secret.metadata.name)
+        .filter(|other| other.joined_to().unwrap_or_default() == url)
+        .collect();
+    joined.sort_by_key(|secret| secret.machine());
+    joined
 }
 
-/// RG205, for every etcd machine that is being deleted.
-pub(crate) fn joined(cluster: &Cluster) -> Vec<Finding> {
-    cluster
-        .machines
-        .iter()
-        .filter(|picture| picture.whole().is_some_and(|machine| machine.deleting() && machine.is(Role::Etcd)))
-        .filter_map(|picture| {
-            let siblings = siblings_joined_to(cluster, picture);
-            let first = siblings.first()?;
-            let url = picture.secret()?.join_url()?;
-            let names: Vec<&str> = siblings.iter().map(|sibling| sibling.row.name.as_str()).collect();
-            let mut evidence = vec![Evidence::new("join-url", url.to_owned()).from(picture.secret()?.reference().to_string())];
-            evidence.extend(siblings.iter().filter_map(|sibling| {
-                let secret = sibling.secret()?;
-                let applied = secret.plan.applied_checksum == secret.plan.plan;
-                Some(
-                    Evidence::new(
-                        "sibling",
-                        format!("{}: joined-to is that url; its plan is {}", sibling.row.name, if applied { "applied" } else { "not applied" }),
-                    )
-                    .from(secret.reference().to_string()),
-                )
-            }));
-            Some(
-                Finding::new(
-                    &findings::JOINED_TO_DELETING,
-                    "etcd",
-                    first.reference(),
-                    format!(
-                        "{} still joined to etcd machine {}, which is being deleted: it stays until they join another one",
-                        names.join(", "),
-                        picture.row.name
-                    ),
-                )
-                .evidence(evidence)
-                .advice("Repair the sibling first: its agent must apply the plan that joins it elsewhere. Do not move the init-node label by hand."),
-            )
-        })
-        .collect()
+/// RG205, for every etcd machine whose deletion has taken longer than the planner needs to join its siblings elsewhere.
+pub(crate) fn joined(scene: &Scene<'_>, cluster: &Cluster) -> Vec<Finding> {
+    let held = |picture: &&Picture| {
+        let Some(machine) = picture.whole() else { return false };
+        let since = machine.metadata.deletion_timestamp;
+        let waited = since.is_some_and(|since| between(since, scene.snapshot.as_of) >= scene.question.grace);
+        waited && machine.is(Role::Etcd) && machine.node.is_some()
+    };
+    cluster.machines.iter().filter(held).filter_map(|picture| held_by_siblings(cluster, picture)).collect()
+}
+
+fn held_by_siblings(cluster: &Cluster, picture: &Picture) -> Option<Finding> {
+    let joined = joined_to(cluster, picture);
+    let first = joined.first()?;
+    let secret = picture.secret()?;
+    let names: Vec<&str> = joined.iter().map(|sibling| sibling.machine()).collect();
+    let same = match secret.join_url() {
+        Some(_) => "joined-to is that url",
+        None => "it has no joined-to, which Rancher takes for the same",
+    };
+    let mut evidence =
+        vec![Evidence::new("join-url", secret.join_url().unwrap_or("none")).from(secret.reference().to_string())];
+    evidence.extend(joined.iter().map(|sibling| {
+        let state = match cluster.machine(sibling.machine()) {
+            None => "its Machine does not exist (RG106)",
+            Some(_) if sibling.plan.applied_checksum == sibling.plan.plan => "its plan is applied",
+            Some(_) => "its plan is not applied",
+        };
+        Evidence::new("sibling", format!("{}: {same}; {state}", sibling.machine()))
+            .from(sibling.reference().to_string())
+    }));
+    let subject = cluster.machine(first.machine()).map_or_else(|| first.reference(), Picture::reference);
+    Some(
+        Finding::new(
+            &findings::JOINED_TO_DELETING,
+            "etcd",
+            subject,
+            format!(
+                "{} still joined to etcd machine {}, which is being deleted: it stays until they join another one",
+                names.join(", "),
+                picture.row.name
+            ),
+        )
+        .evidence(evidence)
+        .advice("Repair the sibling first: its agent must apply the plan that joins it elsewhere. Do not move the init-node label by hand."),
+    )
 }

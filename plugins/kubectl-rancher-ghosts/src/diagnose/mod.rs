@@ -3,6 +3,7 @@
 pub(crate) mod blocks;
 pub(crate) mod clusters;
 pub(crate) mod controllers;
+pub(crate) mod credentials;
 pub(crate) mod deleting;
 pub(crate) mod identity;
 pub(crate) mod joining;
@@ -92,6 +93,7 @@ pub(crate) fn diagnose(question: &Question, snapshot: &Snapshot) -> Diagnosis {
         }
     }
     orphans::judge(&scene, &mut diagnosis);
+    credentials::judge(&scene, &mut diagnosis);
     management_nodes::judge(&scene, &mut diagnosis);
     clusters::ghosts(&scene, &mut diagnosis);
     nodes::unclaimed(&scene, &mut diagnosis);

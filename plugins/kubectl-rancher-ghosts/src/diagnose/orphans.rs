@@ -12,7 +12,7 @@ use super::Scene;
 use crate::Question;
 use crate::findings;
 use crate::model::fleet::{Cluster, Fleet};
-use crate::model::objects::{Part, PlanSecret};
+use crate::model::objects::Part;
 use crate::model::reading::Objects;
 use crate::model::triage;
 use crate::plan;
@@ -39,23 +39,6 @@ pub(crate) fn doubts(snapshot: &Snapshot, fleet: &Fleet) -> Vec<(ResourceType, S
         }
     }
     doubts
-}
-
-/// RKEBootstraps that own plan Secrets without a Machine and were not seen: a selection by labels proves no absence.
-pub(crate) fn owners_of_secrets(snapshot: &Snapshot, cluster: &Cluster) -> Vec<String> {
-    let bootstraps = Objects::of(snapshot, &Place::Here, &RKE_BOOTSTRAPS);
-    without_machine(cluster)
-        .filter_map(|secret| Some(secret.metadata.owner("RKEBootstrap")?.name.clone()))
-        .filter(|name| bootstraps.get(&cluster.namespace, name).is_err())
-        .collect()
-}
-
-/// Plan Secrets of a cluster whose Machine is not among those of the cluster.
-fn without_machine(cluster: &Cluster) -> impl Iterator<Item = &PlanSecret> {
-    cluster.secrets.iter().filter(|secret| {
-        let machine = secret.metadata.labels.get(crate::model::objects::MACHINE_NAME);
-        machine.is_none_or(|machine| cluster.machine(machine).is_none())
-    })
 }
 
 /// A part of a machine that is gone.
@@ -87,11 +70,11 @@ fn whole_parts(snapshot: &Snapshot, fleet: &Fleet) -> Vec<Part> {
     parts
 }
 
-/// Whether a part may belong to a host that is being registered: lists are read beside each other, and one of them may
-/// be older.
-fn just_made(scene: &Scene<'_>, part: &Part) -> bool {
-    let made = part.metadata.creation_timestamp;
-    part.metadata.deletion_timestamp.is_none()
+/// Whether something may belong to a host that is being registered: lists are read beside each other, and one of them
+/// may be older.
+pub(crate) fn just_made(scene: &Scene<'_>, metadata: &Metadata) -> bool {
+    let made = metadata.creation_timestamp;
+    metadata.deletion_timestamp.is_none()
         && made.is_some_and(|made| between(made, scene.snapshot.as_of) < scene.question.grace)
 }
 
@@ -100,11 +83,11 @@ fn of_a_cluster_that_is_gone(scene: &Scene<'_>, cluster: &str) -> Vec<Orphan> {
     let machines = Objects::of(scene.snapshot, &Place::Here, &MACHINES);
     whole_parts(scene.snapshot, scene.fleet)
         .into_iter()
-        .filter(|part| named_clusters(&part.metadata).any(|name| name == cluster))
+        .filter(|part| cluster_of(&part.metadata) == Some(cluster))
         .filter(|part| {
             let namespace = part.metadata.namespace.as_deref().unwrap_or_default();
             let owner = part.machine().unwrap_or(&part.metadata.name);
-            !just_made(scene, part)
+            !just_made(scene, &part.metadata)
                 && scene.fleet.workspaces.iter().any(|workspace| workspace == namespace)
                 && machines.get(namespace, owner) == Ok(None)
         })
@@ -173,7 +156,7 @@ pub(crate) fn orphans(scene: &Scene<'_>) -> Vec<Orphan> {
         let Some(names) = known.get(namespace) else { continue };
         let machine = part.machine().map(str::to_owned);
         let owner = machine.as_deref().unwrap_or(&part.metadata.name);
-        if just_made(scene, &part) {
+        if just_made(scene, &part.metadata) {
             continue;
         }
         let kind = part.resource.kind.as_ref();
@@ -189,16 +172,17 @@ pub(crate) fn orphans(scene: &Scene<'_>) -> Vec<Orphan> {
     found
 }
 
+/// Whether an object belongs to a cluster, as far as its labels say.
 fn names_it(cluster: &Cluster, metadata: &Metadata) -> bool {
-    metadata.namespace.as_deref() == Some(cluster.namespace.as_str())
-        && named_clusters(metadata).any(|name| *name == cluster.name)
+    metadata.namespace.as_deref() == Some(cluster.namespace.as_str()) && cluster_of(metadata) == Some(&cluster.name)
 }
 
-/// The cluster that an object names, in both of its labels.
-pub(crate) fn named_clusters(metadata: &Metadata) -> impl Iterator<Item = &String> {
-    [crate::model::machine::CLUSTER_NAME, "rke.cattle.io/cluster-name"]
-        .into_iter()
-        .filter_map(|label| metadata.labels.get(label))
+/// What a target calls the cluster of an object: the one that its labels name, else its workspace.
+pub(crate) fn cluster_of(metadata: &Metadata) -> Option<&str> {
+    let label = |name: &str| metadata.labels.get(name).map(String::as_str);
+    label(crate::model::machine::CLUSTER_NAME)
+        .or_else(|| label("rke.cattle.io/cluster-name"))
+        .or(metadata.namespace.as_deref())
 }
 
 pub(crate) fn judge(scene: &Scene<'_>, diagnosis: &mut Diagnosis) {
@@ -206,7 +190,6 @@ pub(crate) fn judge(scene: &Scene<'_>, diagnosis: &mut Diagnosis) {
         let finding = part_finding(scene, &orphan);
         diagnosis.findings.push(finding);
     }
-    secrets(scene, diagnosis);
 }
 
 /// RG105 and RG106.
@@ -235,35 +218,6 @@ fn part_finding(scene: &Scene<'_>, orphan: &Orphan) -> Finding {
     };
     let finding = Finding::new(rule, "leftover", part.reference(), message).evidence(evidence);
     plan::orphans::target_of(scene, orphan, finding)
-}
-
-/// RG106 for plan Secrets whose RKEBootstrap is gone.
-fn secrets(scene: &Scene<'_>, diagnosis: &mut Diagnosis) {
-    let Scene { question, snapshot, fleet } = scene;
-    let bootstraps = Objects::of(snapshot, &Place::Here, &RKE_BOOTSTRAPS);
-    for cluster in fleet.targets(question) {
-        for secret in without_machine(cluster) {
-            let Some(bootstrap) = secret.metadata.owner("RKEBootstrap") else { continue };
-            if bootstraps.get(&cluster.namespace, &bootstrap.name) == Ok(None) {
-                diagnosis.findings.push(left_secret(secret, &bootstrap.name));
-            }
-        }
-    }
-}
-
-fn left_secret(secret: &PlanSecret, bootstrap: &str) -> Finding {
-    let mut finding = Finding::new(
-        &findings::BOOTSTRAP_ORPHAN,
-        "leftover",
-        secret.reference(),
-        format!("{} was left behind by RKEBootstrap {bootstrap}", secret.reference()),
-    )
-    .evidence([Evidence::new("owner", format!("RKEBootstrap {bootstrap} does not exist"))
-        .from("Secret .metadata.ownerReferences")]);
-    if let Some(url) = secret.joined_to() {
-        finding = finding.evidence([Evidence::new("joined-to", url.to_owned()).from("Secret .metadata.annotations")]);
-    }
-    finding.advice("Garbage collection takes it away as soon as the controller manager looks at it: if it stays, look there. While it names a joined-to, it can keep an etcd machine from going.")
 }
 
 /// Whether this is the kind of host a person registered: nothing but the object itself is lost with it.

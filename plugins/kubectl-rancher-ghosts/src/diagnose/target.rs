@@ -5,7 +5,7 @@ use rancher_common::rancher::{MACHINES, MANAGEMENT_CLUSTERS, PROVISIONING_CLUSTE
 use rancher_common::resource::ObjectRef;
 use rancher_common::text::some_of;
 
-use super::{Scene, clusters, management_nodes, orphans};
+use super::{Scene, clusters, credentials, management_nodes, orphans};
 use crate::findings;
 use crate::question::Target;
 
@@ -51,7 +51,7 @@ pub(crate) fn wrong(scene: &Scene<'_>) -> Option<Finding> {
         [cluster] => {
             let machine = target.machine.as_deref()?;
             let listed = snapshot.here().answer(&crate::needs::machines_of(cluster)).is_ok();
-            if !listed || cluster.machine(machine).is_some() || left_behind(cluster, machine) {
+            if !listed || cluster.machine(machine).is_some() || left_behind(scene, cluster, machine) {
                 return None;
             }
             let names: Vec<String> = cluster.machines.iter().map(|picture| picture.row.name.clone()).collect();
@@ -75,12 +75,14 @@ fn of_a_cluster_that_is_gone(scene: &Scene<'_>, target: &Target) -> bool {
             .get(&target.cluster)
             .is_some_and(|copies| copies.iter().any(|c| Some(&c.name) == target.machine.as_ref()))
     };
-    target.machine.is_some() && (!orphans::orphans(scene).is_empty() || copy())
+    let left = || !orphans::orphans(scene).is_empty() || !credentials::left(scene).is_empty();
+    target.machine.is_some() && (left() || copy())
 }
 
 /// Whether something of a machine that is gone is still there: then its name is a good target.
-fn left_behind(cluster: &super::Cluster, machine: &str) -> bool {
+fn left_behind(scene: &Scene<'_>, cluster: &super::Cluster, machine: &str) -> bool {
     cluster.parts.iter().any(|part| part.machine() == Some(machine) || part.metadata.name == machine)
+        || !credentials::left(scene).is_empty()
 }
 
 /// With a machine asked for, only what is about it, or holds up everything.

@@ -296,6 +296,13 @@ impl Fleet {
             self.clusters[index].nodes = nodes;
             self.clusters[index].suspect_by_nodes();
         }
+        // In a fleet the plans of suspects are judged, however many others a saved snapshot holds.
+        if question.target.is_none() && !question.asks_who() {
+            let well = self.clusters.iter_mut().flat_map(|cluster| &mut cluster.machines).filter(|p| !p.suspect);
+            for picture in well {
+                picture.plan = Err("not read".to_owned());
+            }
+        }
     }
 
     /// The rows of the workspaces, or of the one cluster that was asked for.

@@ -58,6 +58,16 @@ impl PlanSecret {
         self.metadata.labels.get(INIT_NODE).is_some_and(|value| value == "true")
     }
 
+    /// Name of the Machine it belongs to, or its own where it does not say.
+    pub(crate) fn machine(&self) -> &str {
+        self.metadata.labels.get(MACHINE_NAME).unwrap_or(&self.metadata.name)
+    }
+
+    /// Whether the agent has applied the plan that stands in it.
+    pub(crate) fn is_applied(&self) -> bool {
+        self.plan.plan.is_some() && self.plan.applied_checksum == self.plan.plan
+    }
+
     /// When Rancher wrote the plan that stands in it.
     pub(crate) fn planned_at(&self) -> Option<rancher_common::time::Timestamp> {
         self.annotation(PLAN_LAST_UPDATED)?.parse().ok()

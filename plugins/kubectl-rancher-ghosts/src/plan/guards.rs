@@ -7,10 +7,10 @@ use rancher_common::text::some_of;
 use super::Refusal;
 use crate::diagnose::controllers::{Capi, capi};
 use crate::diagnose::leader::Leader;
-use crate::diagnose::{self, Scene};
+use crate::diagnose::{self, Scene, deleting};
 use crate::model::fleet::{Cluster, Picture};
 use crate::model::machine::{Machine, Role};
-use crate::model::objects::Node;
+use crate::model::objects::{Node, PlanSecret};
 
 /// Rancher's leader must do its part of the removing.
 pub(crate) fn leader(scene: &Scene<'_>) -> Result<(), Refusal> {
@@ -104,15 +104,34 @@ pub(crate) fn not_the_last(cluster: &Cluster, picture: &Picture, machine: &Machi
     Ok(())
 }
 
-/// Whether a sibling would lose the address it was joined by.
-pub(crate) fn nobody_joined(cluster: &Cluster, picture: &Picture) -> Result<(), Refusal> {
-    let siblings = crate::diagnose::deleting::siblings_joined_to(cluster, picture);
-    if siblings.is_empty() {
+/// Whether a sibling would lose the server it joined. The planner gives each another one as soon as this machine is being
+/// deleted, if the agent there follows; otherwise the deletion would stand still (RG205).
+pub(crate) fn siblings_follow(cluster: &Cluster, picture: &Picture) -> Result<(), Refusal> {
+    let joined = deleting::joined_to(cluster, picture);
+    let Some(first) = joined.first() else { return Ok(()) };
+    if picture.secret().is_some_and(|secret| secret.join_url().is_none()) {
+        return Err(Refusal::new(format!(
+            "{} has no join-url, so that {}, which has joined nobody, counts as joined to it: its deletion would not end",
+            picture.row.name,
+            first.machine()
+        ))
+        .instead("see explain RG205"));
+    }
+    let follows = |secret: &&&PlanSecret| {
+        let node = cluster.machine(secret.machine()).and_then(|sibling| sibling.row.node.as_deref());
+        let ready = node.is_some_and(|node| matches!(cluster.node(node), Ok(Some(found)) if found.ready == Some(true)));
+        ready && secret.is_applied()
+    };
+    let stay: Vec<&str> = joined.iter().filter(|secret| !follows(secret)).map(|secret| secret.machine()).collect();
+    if stay.is_empty() {
         return Ok(());
     }
-    let names: Vec<&str> = siblings.iter().map(|sibling| sibling.row.name.as_str()).collect();
-    Err(Refusal::new(format!("{} joined to {}", some_of(&names, 3), picture.row.name))
-        .instead("the planner must join them to another machine first: repair their agents"))
+    Err(Refusal::new(format!(
+        "{} joined to {}, without a Ready node or with a plan that is not applied",
+        some_of(&stay, 3),
+        picture.row.name
+    ))
+    .instead("repair their agents, so that the planner can join them to another machine"))
 }
 
 /// What an etcd machine needs besides: a plan Secret that says it is not the one that the others join, and, if it ever
@@ -129,7 +148,7 @@ pub(crate) fn etcd(cluster: &Cluster, picture: &Picture, machine: &Machine) -> R
         Ok(secret) => secret.as_ref(),
     };
     let answered = secret.is_some_and(|secret| secret.plan.agent_has_answered());
-    if secret.is_some_and(super::super::model::objects::PlanSecret::is_init_node) {
+    if secret.is_some_and(PlanSecret::is_init_node) {
         return Err(Refusal::new(format!("{name} is the init node that the other machines join"))
             .instead("let the planner choose another one; do not move the label by hand"));
     }
@@ -181,6 +200,6 @@ pub(crate) fn all(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture, machi
         return Err(Refusal::new(format!("{} is paused (RG206): nothing would happen to it", machine.name())));
     }
     not_the_last(cluster, picture, machine)?;
-    nobody_joined(cluster, picture)?;
-    etcd(cluster, picture, machine)
+    etcd(cluster, picture, machine)?;
+    siblings_follow(cluster, picture)
 }

@@ -1,5 +1,6 @@
 //! What to do about a machine: an ordinary deletion, the one thing a step of a deletion needs, or a refusal.
 
+pub(crate) mod credentials;
 pub(crate) mod guards;
 pub(crate) mod management_nodes;
 pub(crate) mod orphans;
@@ -112,7 +113,7 @@ pub(crate) fn plan(question: &Question, snapshot: &Snapshot, diagnosis: &Diagnos
     let machine = targets.first().and_then(|cluster| Some((*cluster, cluster.machine(name)?)));
     let Some((cluster, picture)) = machine else {
         let copy = || management_nodes::remedy(&scene, &target.cluster, name);
-        return match orphans::remedy(&scene, name).or_else(copy) {
+        return match orphans::remedy(&scene, name).or_else(|| credentials::remedy(&scene)).or_else(copy) {
             Some(Ok((remedy, rule))) => finish(remedy, rule),
             Some(Err(refusal)) => refused(refusal),
             None => Prescription::NothingToDo(format!("there is no {name} of cluster {} any more", target.cluster)),

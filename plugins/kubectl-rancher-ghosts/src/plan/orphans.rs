@@ -2,11 +2,11 @@
 
 use rancher_common::finding::{Finding, Rule};
 use rancher_common::plan::{Action, Operation, Reversibility};
-use rancher_common::rancher::RKE_BOOTSTRAPS;
+use rancher_common::rancher::{Metadata, RKE_BOOTSTRAPS};
 
 use super::{Refusal, Remedy, guards, unblock};
 use crate::diagnose::Scene;
-use crate::diagnose::orphans::{Orphan, is_custom, named_clusters, orphans};
+use crate::diagnose::orphans::{Orphan, cluster_of, is_custom, orphans};
 use crate::findings;
 use crate::model::machine::Role;
 
@@ -81,22 +81,29 @@ fn vm(orphan: &Orphan) -> Vec<String> {
 
 /// Completes a finding about a leftover.
 pub(crate) fn target_of(scene: &Scene<'_>, orphan: &Orphan, finding: Finding) -> Finding {
-    let namespace = orphan.part.metadata.namespace.clone().unwrap_or_default();
-    let Some(cluster) = named_clusters(&orphan.part.metadata).next() else {
-        return finding.advice("It names no cluster: remove it by hand, after a look at the provider.");
-    };
     if let Err(refusal) = action(scene, orphan) {
         return finding.advice(refusal.why);
     }
-    let clusters = &scene.fleet.clusters;
-    let gone = !clusters.iter().any(|known| known.namespace == namespace && known.name == *cluster);
     // What is left of a cluster that is gone is found by its own name, which the Machine's need not be.
-    let own = orphan.machine.as_ref().filter(|_| !gone).unwrap_or(&orphan.part.metadata.name);
-    let mut command = vec!["SELF".to_owned(), "fix".to_owned(), format!("{cluster}/{own}")];
-    if gone && clusters.iter().any(|known| known.name == *cluster) && scene.question.namespace.is_none() {
-        command.extend(["--namespace".to_owned(), namespace]);
+    let part = &orphan.part.metadata;
+    let own = orphan.machine.as_deref().filter(|_| !cluster_is_gone(scene, part)).unwrap_or(&part.name);
+    finding.fixable().next_command(command(scene, part, own))
+}
+
+fn cluster_is_gone(scene: &Scene<'_>, metadata: &Metadata) -> bool {
+    let (namespace, cluster) = (metadata.namespace.as_deref().unwrap_or_default(), cluster_of(metadata));
+    !scene.fleet.clusters.iter().any(|known| known.namespace == namespace && Some(known.name.as_str()) == cluster)
+}
+
+/// The command for what is left of a machine, by this name.
+pub(crate) fn command(scene: &Scene<'_>, metadata: &Metadata, name: &str) -> Vec<String> {
+    let cluster = cluster_of(metadata).unwrap_or_default();
+    let elsewhere = scene.fleet.clusters.iter().any(|known| known.name == cluster);
+    let mut command = vec!["SELF".to_owned(), "fix".to_owned(), format!("{cluster}/{name}")];
+    if elsewhere && cluster_is_gone(scene, metadata) && scene.question.namespace.is_none() {
+        command.extend(["--namespace".to_owned(), metadata.namespace.clone().unwrap_or_default()]);
     }
-    finding.fixable().next_command(command)
+    command
 }
 
 /// The remedy for what a machine of this name left behind.

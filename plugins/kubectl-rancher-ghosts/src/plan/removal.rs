@@ -4,9 +4,10 @@
 use rancher_common::finding::Rule;
 use rancher_common::plan::{Action, Operation, Reversibility};
 use rancher_common::rancher::MACHINES;
+use rancher_common::text::some_of;
 
 use super::{Refusal, Remedy, guards, picture};
-use crate::diagnose::{Scene, identity};
+use crate::diagnose::{Scene, deleting, identity};
 use crate::findings;
 use crate::model::fleet::{Cluster, Picture};
 use crate::model::machine::{ETCD_HOOK, Role};
@@ -30,6 +31,10 @@ pub(crate) fn remedy(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture, ru
             0,
             format!("MachineSet {pool} makes a replacement at once: make the pool smaller first if none is wanted"),
         );
+    }
+    let joined: Vec<&str> = deleting::joined_to(cluster, picture).into_iter().map(|secret| secret.machine()).collect();
+    if !joined.is_empty() {
+        leaves.push(format!("the planner first joins {} to another machine", some_of(&joined, 3)));
     }
     let snapshots = identity::snapshots(scene, cluster, picture);
     if !snapshots.is_empty() {

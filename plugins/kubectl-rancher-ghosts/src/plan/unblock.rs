@@ -151,11 +151,10 @@ fn hook(cluster: &Cluster, picture: &Picture, machine: &Machine, step: Step) -> 
     let kind = if step == Step::PreDrainHook { "pre-drain" } else { "pre-terminate" };
     let hooks = machine.hooks(kind).join(", ");
     let refusal = Refusal::new(format!("its {kind} hook is somebody's safeguard: {hooks}"));
-    let siblings = deleting::siblings_joined_to(cluster, picture);
-    if let Some(sibling) = siblings.first() {
+    if let Some(sibling) = deleting::joined_to(cluster, picture).first() {
         return refusal.instead(format!(
             "{} is still joined to it: repair that machine's agent, then the hook goes by itself (RG205)",
-            sibling.row.name
+            sibling.machine()
         ));
     }
     if machine.is(Role::Etcd) {
