@@ -1,8 +1,8 @@
 //! The API server misbehaves while machines are looked at or removed.
 
-use rancher_testkit::{Fault, FaultProxy, Match, Program, World, eventually};
+use rancher_testkit::{Fault, FaultProxy, Match, Program, World};
 
-use super::{LIMIT, PLUGIN, WORKERS, codes, edge, ghost};
+use super::{PLUGIN, WORKERS, codes, edge, ghost};
 
 const GHOST: &str = "custom-2d74d4c9a104";
 

@@ -9,6 +9,7 @@ mod faults;
 mod incident;
 #[cfg(unix)]
 mod launch;
+mod leftovers;
 mod place;
 mod races;
 mod refusals;

@@ -9,7 +9,7 @@ use super::{LIMIT, PLUGIN, edge, ghost, writes};
 const GHOST: &str = "custom-2d74d4c9a104";
 
 /// `fix` through the proxy, held before the write that is meant; what `rival` does then must stop it.
-fn race(world: &World, target: &str, hold: &Match, rival: impl FnOnce()) -> rancher_testkit::Output {
+pub(crate) fn race(world: &World, target: &str, hold: &Match, rival: impl FnOnce()) -> rancher_testkit::Output {
     let proxy = FaultProxy::start(world);
     let downstream = world.downstream("edge").kubeconfig();
     let program = |more: &[&str]| {

@@ -1,6 +1,6 @@
 //! The rights that `rbac` prints are enough for check and fix, and the lack of a required one is noticed.
 
-use rancher_testkit::{Program, World, eventually};
+use rancher_testkit::{Program, World};
 use serde_json::{Value, json};
 
 use super::{LIMIT, PLUGIN, codes, edge, ghost};
