@@ -286,7 +286,7 @@ fn conditions(kinds: &[&str], status: &str) -> Value {
         .iter()
         .map(|kind| {
             json!({"type": kind, "status": status, "reason": format!("{kind}Reason"), "observedGeneration": 1,
-                   "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"})
+                   "message": kind, "lastTransitionTime": "2026-01-01T00:00:00Z"})
         })
         .collect()
 }
@@ -343,7 +343,7 @@ fn cluster(index: usize) -> Vec<(String, Value)> {
                     "infrastructureRef": {"apiGroup": "rke.cattle.io", "kind": "RKECluster", "name": name},
                 },
                 "status": {"phase": "Provisioned", "conditions": [
-                    {"type": "Paused", "status": "False", "reason": "NotPaused", "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
+                    {"type": "Paused", "status": "False", "reason": "NotPaused", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
             }),
         ),
         (
@@ -363,7 +363,7 @@ fn machine(index: usize, ghost: bool) -> Vec<(String, Value)> {
     let labels = json!({
         "cluster.x-k8s.io/cluster-name": cluster, "rke.cattle.io/cluster-name": cluster, "rke.cattle.io/machine-name": name,
         format!("rke.cattle.io/{role}"): "true", "cattle.io/os": "linux",
-        "rke.cattle.io/machine-id": format!("{index:064x}"), "rke.cattle.io/node-name": format!("node-{index}"),
+        "rke.cattle.io/machine-id": format!("{index:063x}"), "rke.cattle.io/node-name": format!("node-{index}"),
     });
     let new = [
         "Available",
