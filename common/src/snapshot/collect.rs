@@ -1,5 +1,6 @@
 //! Reading from a live cluster: concurrently, paged, tolerant. What fails becomes part of the snapshot.
 
+use std::borrow::Cow;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -257,7 +258,7 @@ impl Collector {
                     query.push(("previous", "true"));
                 }
                 match api.text(&with_query(&path, &query), LOG_BYTES).await {
-                    Ok((text, _)) => Ok(Content::Text(redact_text(&text))),
+                    Ok((text, _)) => Ok(Content::Text(redact_text(&text).into_owned())),
                     // 400 is how the server says that there is no such log: the container has not started, or has no
                     // previous run (kubernetes/kubernetes pkg/registry/core/pod/strategy.go, LogLocation).
                     Err(error) if error.code == Some(400) => Ok(Content::Absent),
@@ -368,7 +369,10 @@ fn rows(mut table: Value, namespace: Option<&str>) -> Vec<Value> {
                 .iter()
                 .zip(cells)
                 .map(|(column, cell)| match cell {
-                    Value::String(text) => (column.clone(), Value::String(redact_text(&text))),
+                    Value::String(text) => match redact_text(&text) {
+                        Cow::Borrowed(_) => (column.clone(), Value::String(text)),
+                        Cow::Owned(clean) => (column.clone(), Value::String(clean)),
+                    },
                     other => (column.clone(), other),
                 })
                 .collect();

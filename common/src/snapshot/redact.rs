@@ -3,6 +3,10 @@
 //!
 //! Backups are the exception by necessity: they hold objects as they were, in files only their owner can read.
 
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
 use serde_json::{Map, Value};
 
 use super::machine_plan::{MACHINE_PLAN, MACHINE_PLAN_TYPE, MachinePlan};
@@ -11,8 +15,41 @@ use crate::resource::ResourceType;
 /// What stands in the place of a secret.
 const MARK: &str = "<redacted>";
 
+/// What announces a secret: most names and nearly all text hold none of these, and are only read through once.
+struct Hints {
+    in_name: Option<AhoCorasick>,
+    in_text: Option<AhoCorasick>,
+}
+
+static HINTS: LazyLock<Hints> = LazyLock::new(|| {
+    let any_of = |words: &[&str]| AhoCorasick::builder().ascii_case_insensitive(true).build(words).ok();
+    Hints {
+        in_name: any_of(&["token", "pass", "secret", "config", "key", "bearer", "credential"]),
+        in_text: any_of(&[
+            "token",
+            "passw",
+            "secret",
+            "config",
+            "key",
+            "bearer",
+            "credential",
+            "eyJ",
+            "/v3/import/",
+            "://",
+        ]),
+    }
+});
+
+/// Whether a text holds one of the words; without a searcher it might.
+fn may_hold(words: Option<&AhoCorasick>, text: &str) -> bool {
+    words.is_none_or(|words| words.is_match(text))
+}
+
 /// Names whose values are secret wherever they occur as a key or as the name of an environment variable.
 fn is_secret_name(name: &str) -> bool {
+    if !may_hold(HINTS.in_name.as_ref(), name) {
+        return false;
+    }
     let lower: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
     // Names of Secrets and of files are what a diagnosis must show; the contents are not.
     if lower.ends_with("secretname")
@@ -95,8 +132,7 @@ fn redact_value(value: &mut Value) {
         Value::Object(map) => redact_map(map),
         Value::Array(items) => items.iter_mut().for_each(redact_value),
         Value::String(text) => {
-            let clean = redact_text(text);
-            if clean != *text {
+            if let Cow::Owned(clean) = redact_text(text) {
                 *text = clean;
             }
         }
@@ -119,12 +155,9 @@ fn redact_map(map: &mut Map<String, Value>) {
 /// Strips free text, such as log lines and condition messages, of bearer tokens, JWTs, registration tokens in import
 /// URLs, passwords in URLs, `token=…`-like assignments and private keys.
 #[must_use]
-pub fn redact_text(text: &str) -> String {
-    // Nearly all text holds none of these, and most of it is read only to be counted.
-    const HINTS: [&str; 10] =
-        ["oken", "eyJ", "/v3/import/", "://", "PRIVATE KEY", "earer", "assword", "ecret", "TOKEN", "PASSWORD"];
-    if !HINTS.iter().any(|hint| text.contains(hint)) {
-        return text.to_owned();
+pub fn redact_text(text: &str) -> Cow<'_, str> {
+    if !may_hold(HINTS.in_text.as_ref(), text) {
+        return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());
     let mut in_key = false;
@@ -144,7 +177,7 @@ pub fn redact_text(text: &str) -> String {
         }
         out.push_str(&redact_line(line));
     }
-    out
+    Cow::Owned(out)
 }
 
 /// Characters of tokens, keys and URLs.
@@ -273,6 +306,8 @@ mod tests {
             "using token: abcdefghijkl now",
             "--token abcdefghijkl --etcd",
             "CATTLE_TOKEN=abcdefghijkl",
+            "apiKey=abcdefghijkl",
+            "BEARER abcdefghijkl",
             "https://admin:abcdefghijkl@registry.example.com/v2/",
             "x eyJabcdefghijkl.eyJzdWIiOiJ4In0.c2ln y",
             "-----BEGIN RSA PRIVATE KEY-----\nabcdefghijkl\n-----END RSA PRIVATE KEY-----",

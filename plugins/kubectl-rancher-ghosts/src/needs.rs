@@ -1,6 +1,7 @@
 //! What is read, and when: rows for all machines, whole objects for those that do not look well, one cluster whole when
 //! it is asked for.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rancher_common::finding::access::KUBE_SYSTEM;
@@ -92,6 +93,11 @@ fn secrets_by_machine(namespace: &str, machine: &str) -> Want {
 
 /// What to read, given what is known.
 pub(crate) fn needs(question: &Question, snapshot: &Snapshot) -> Vec<Need> {
+    of_fleet(question, snapshot, &Fleet::of(question, snapshot))
+}
+
+/// See [`needs`]: with what is known already joined.
+pub(crate) fn of_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet) -> Vec<Need> {
     let mut needs = vec![
         Need::required(Want::list(PROVISIONING_CLUSTERS, None, Form::Full), WHY_CLUSTERS),
         Need::required(Want::list(MANAGEMENT_CLUSTERS, None, Form::Full), WHY_MANAGEMENT),
@@ -108,17 +114,16 @@ pub(crate) fn needs(question: &Question, snapshot: &Snapshot) -> Vec<Need> {
     if let Some(info) = &question.connection_info {
         needs.push(Need::required(Want::get(SECRETS, Some(&info.namespace), &info.secret), WHY_SECRET));
     }
-    let fleet = Fleet::of(question, snapshot);
     if question.target.is_some() {
         match fleet.targets(question)[..] {
-            [cluster] => one_cluster(question, snapshot, &fleet, cluster, &mut needs),
-            [] => a_cluster_that_is_gone(question, snapshot, &fleet, &mut needs),
+            [cluster] => one_cluster(question, snapshot, fleet, cluster, &mut needs),
+            [] => a_cluster_that_is_gone(question, snapshot, fleet, &mut needs),
             _ => {}
         }
     } else {
-        whole_fleet(question, snapshot, &fleet, &mut needs);
+        whole_fleet(question, snapshot, fleet, &mut needs);
     }
-    let scene = Scene { question, snapshot, fleet: &fleet };
+    let scene = Scene { question, snapshot, fleet };
     let again = credentials::doubtful(&scene, &needs);
     needs.extend(
         again.into_iter().map(|want| Need::optional(want, WHY_SECOND_CREDENTIAL).again_after(credentials::SECOND_LOOK)),
@@ -253,6 +258,7 @@ fn nodes(question: &Question, snapshot: &Snapshot, fleet: &Fleet, cluster: &Clus
 /// Rows of all machines, whole objects of the suspects.
 fn whole_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet, needs: &mut Vec<Need>) {
     let mut machines = 0;
+    let mut thin = BTreeSet::new();
     for namespace in &fleet.workspaces {
         let namespace = namespace.as_str();
         let rows_of = |kind: &ResourceType| Want::list(kind.clone(), Some(namespace), Form::Table);
@@ -268,6 +274,7 @@ fn whole_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet, needs: &
         let Ok(rows) = triage::rows(snapshot, namespace) else { continue };
         machines += rows.len();
         if triage::too_thin(snapshot, namespace) {
+            thin.insert(namespace);
             needs.push(Need::required(Want::list(MACHINES, Some(namespace), Form::Full), WHY_MACHINE));
             continue;
         }
@@ -302,7 +309,7 @@ fn whole_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet, needs: &
     };
     for cluster in &fleet.clusters {
         // Rows without the column Ready leave every machine in doubt until the whole objects are there.
-        if triage::too_thin(snapshot, &cluster.namespace) || !cluster.machines.iter().any(closer) {
+        if thin.contains(cluster.namespace.as_str()) || !cluster.machines.iter().any(closer) {
             continue;
         }
         if !question.asks_who() {

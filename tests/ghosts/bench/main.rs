@@ -365,21 +365,17 @@ fn machine(index: usize, ghost: bool) -> Vec<(String, Value)> {
         format!("rke.cattle.io/{role}"): "true", "cattle.io/os": "linux",
         "rke.cattle.io/machine-id": format!("{index:063x}"), "rke.cattle.io/node-name": format!("node-{index}"),
     });
-    let new = [
-        "Available",
-        "Ready",
-        "BootstrapConfigReady",
-        "InfrastructureReady",
-        "NodeHealthy",
-        "NodeReady",
-        "Deleting",
-        "Paused",
-    ];
+    let new = ["Available", "Ready", "BootstrapConfigReady", "InfrastructureReady", "NodeHealthy", "NodeReady"];
     let old = ["Ready", "BootstrapReady", "InfrastructureReady", "NodeHealthy", "PlanApplied", "Reconciled"];
     let state = if ghost { "Unknown" } else { "True" };
+    let mut current = conditions(&new, state);
+    if let (Some(current), Value::Array(calm)) = (current.as_array_mut(), conditions(&["Deleting", "Paused"], "False"))
+    {
+        current.extend(calm);
+    }
     let mut status = json!({
         "phase": if ghost { "Provisioning" } else { "Running" },
-        "conditions": conditions(&new, state), "observedGeneration": 2,
+        "conditions": current, "observedGeneration": 2,
         "initialization": {"bootstrapDataSecretCreated": true, "infrastructureProvisioned": !ghost},
         "deprecated": {"v1beta1": {"conditions": conditions(&old, state)}},
         "lastUpdated": "2026-01-01T00:00:00Z",

@@ -207,7 +207,7 @@ impl Memory {
                 let exists =
                     self.objects.iter().any(|(kind, object)| *kind == PODS && object["metadata"]["name"] == *pod);
                 match self.logs.get(&(pod.clone(), *previous)) {
-                    Some(log) => Content::Text(redact_text(log)),
+                    Some(log) => Content::Text(redact_text(log).into_owned()),
                     None if exists && !previous => Content::Text(String::new()),
                     None => Content::Absent,
                 }

@@ -3,7 +3,7 @@
 //! Garbage collection takes them away with their owner (rancher/rancher pkg/controllers/capr/bootstrap/controller.go); a
 //! restore, or a hand, can take the owner reference away.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use rancher_common::finding::{Diagnosis, Evidence, Finding};
@@ -13,13 +13,14 @@ use rancher_common::resource::ResourceType;
 use rancher_common::snapshot::{Content, Form, MACHINE_PLAN_TYPE, Need, Place, Reading, Snapshot, Want};
 use rancher_common::text::some_of;
 use serde::Deserialize as _;
+use serde_json::Value;
 
 use super::Scene;
 use super::orphans::{cluster_of, just_made};
 use crate::findings;
 use crate::model::fleet::{Cluster, Fleet};
-use crate::model::objects::{MACHINE_NAME, PlanSecret, reference};
-use crate::model::reading::Objects;
+use crate::model::objects::{MACHINE_NAME, reference};
+use crate::model::reading::{Objects, Rows};
 use crate::plan;
 
 /// Between two looks at what an RKEBootstrap seems to have left.
@@ -67,18 +68,48 @@ pub(crate) struct Credential {
 }
 
 impl Credential {
-    fn of(resource: &ResourceType, metadata: Metadata) -> Option<Self> {
-        let named = metadata.owner("RKEBootstrap").map(|owner| owner.name.as_str());
-        let bootstrap = named
-            .or_else(|| metadata.labels.get(BOOTSTRAP_NAME).map(String::as_str))
-            .or_else(|| metadata.name.strip_suffix(PLAN))?
-            .to_owned();
-        let machine = metadata.labels.get(MACHINE_NAME).cloned().unwrap_or_else(|| bootstrap.clone());
-        Some(Self { resource: resource.clone(), metadata, bootstrap, machine })
-    }
-
     fn namespace(&self) -> &str {
         self.metadata.namespace.as_deref().unwrap_or_default()
+    }
+}
+
+/// The same as it was read: nearly all of them belong to a Machine that lives, and are looked at no further.
+#[derive(Clone, Copy, Debug)]
+struct Read<'a> {
+    resource: &'a ResourceType,
+    object: &'a Value,
+    bootstrap: &'a str,
+    machine: &'a str,
+}
+
+impl<'a> Read<'a> {
+    fn of(resource: &'a ResourceType, object: &'a Value) -> Option<Self> {
+        let metadata = &object["metadata"];
+        let label = |name: &str| metadata["labels"][name].as_str();
+        let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
+        let bootstrap = owners
+            .filter(|owner| owner["kind"] == "RKEBootstrap")
+            .find_map(|owner| owner["name"].as_str())
+            .or_else(|| label(BOOTSTRAP_NAME))
+            .or_else(|| metadata["name"].as_str()?.strip_suffix(PLAN))?;
+        Some(Self { resource, object, bootstrap, machine: label(MACHINE_NAME).unwrap_or(bootstrap) })
+    }
+
+    fn text(&self, key: &str) -> &'a str {
+        self.object["metadata"][key].as_str().unwrap_or_default()
+    }
+
+    fn namespace(&self) -> &'a str {
+        self.text("namespace")
+    }
+
+    fn whole(&self) -> Option<Credential> {
+        Some(Credential {
+            resource: self.resource.clone(),
+            metadata: Metadata::deserialize(&self.object["metadata"]).ok()?,
+            bootstrap: self.bootstrap.to_owned(),
+            machine: self.machine.to_owned(),
+        })
     }
 }
 
@@ -87,38 +118,41 @@ fn shows(want: &Want) -> bool {
     want.resource().is_some_and(|kind| *kind == SECRETS || *kind == SERVICE_ACCOUNTS)
 }
 
-/// Those that one reading shows, by their UIDs.
-fn of_reading(reading: &Reading) -> BTreeMap<Option<String>, Credential> {
-    let (Content::Objects(objects), Some(resource)) = (&reading.content, reading.want.resource()) else {
-        return BTreeMap::new();
-    };
+/// Those that one reading shows.
+fn of_reading(reading: &Reading) -> impl Iterator<Item = Read<'_>> {
+    let resource = reading.want.resource();
     // A list of metadata was asked for by the type of the Secrets.
-    let all = *resource == SERVICE_ACCOUNTS || matches!(reading.want, Want::List { form: Form::Metadata, .. });
+    let all = resource == Some(&SERVICE_ACCOUNTS) || matches!(reading.want, Want::List { form: Form::Metadata, .. });
+    let objects = match &reading.content {
+        Content::Objects(objects) => objects.as_slice(),
+        _ => &[],
+    };
     objects
         .iter()
-        .filter(|object| all || PlanSecret::read(object).is_some())
-        .filter_map(|object| Credential::of(resource, Metadata::deserialize(&object["metadata"]).ok()?))
-        .map(|credential| (credential.metadata.uid.clone(), credential))
-        .collect()
+        .filter(move |object| all || object["type"] == MACHINE_PLAN_TYPE)
+        .filter_map(move |object| Read::of(resource?, object))
 }
 
-/// All that were read, in whichever form; where a second look was taken, those that are still there.
-fn all(snapshot: &Snapshot) -> Vec<Credential> {
-    let readings: Vec<&Reading> =
-        snapshot.readings.iter().filter(|r| r.place == Place::Here && shows(&r.want)).collect();
-    let mut found = BTreeMap::new();
-    for (at, reading) in readings.iter().enumerate() {
-        if readings[at + 1..].iter().any(|later| later.want == reading.want) {
-            continue;
+/// All that were read, in whichever form, by workspace, kind and name; where a second look was taken, those that are
+/// still there.
+fn all(snapshot: &Snapshot) -> Vec<Read<'_>> {
+    let mut looks: Vec<(&Want, Vec<&Reading>)> = Vec::new();
+    let mut at: HashMap<&Want, usize> = HashMap::new();
+    for reading in snapshot.readings.iter().filter(|r| r.place == Place::Here && shows(&r.want)) {
+        let index = *at.entry(&reading.want).or_insert(looks.len());
+        match looks.get_mut(index) {
+            Some((_, of_want)) => of_want.push(reading),
+            None => looks.push((&reading.want, vec![reading])),
         }
-        let before: Vec<_> =
-            readings[..at].iter().filter(|r| r.want == reading.want).map(|look| of_reading(look)).collect();
-        let still = of_reading(reading).into_iter().filter(|(uid, _)| before.iter().all(|look| look.contains_key(uid)));
-        found.extend(still.map(|(_, credential)| {
-            let key =
-                (credential.namespace().to_owned(), credential.resource.kind.clone(), credential.metadata.name.clone());
-            (key, credential)
-        }));
+    }
+    let mut found = BTreeMap::new();
+    for (_, of_want) in looks {
+        let Some((last, before)) = of_want.split_last() else { continue };
+        let before: Vec<HashSet<&str>> =
+            before.iter().map(|look| of_reading(look).map(|read| read.text("uid")).collect()).collect();
+        for read in of_reading(last).filter(|read| before.iter().all(|look| look.contains(read.text("uid")))) {
+            found.insert((read.namespace(), read.resource.kind.as_ref(), read.text("name")), read);
+        }
     }
     found.into_values().collect()
 }
@@ -132,24 +166,12 @@ pub(crate) fn doubtful(scene: &Scene<'_>, needs: &[Need]) -> Vec<Want> {
     lists.filter(|want| matches!(want, Want::List { namespace, .. } if here(namespace))).cloned().collect()
 }
 
-/// Whether an object is proven absent: asked for by its name, or not among the rows of its workspace.
-fn gone(snapshot: &Snapshot, whole: &Objects<'_>, kind: &ResourceType, namespace: &str, name: &str) -> bool {
-    let rows = Want::list(kind.clone(), Some(namespace), Form::Table);
-    match whole.get(namespace, name) {
-        Ok(found) => found.is_none(),
-        Err(_) => match snapshot.here().answer(&rows) {
-            Ok(rows) => rows.iter().all(|row| row["metadata"]["name"] != name),
-            Err(_) => false,
-        },
-    }
-}
-
 /// Whether a target can mean it: by the cluster that it, or another one of the same machine, names; or, where none names
 /// one, by its workspace.
-fn is_asked_for(scene: &Scene<'_>, all: &[Credential], credential: &Credential) -> bool {
+fn is_asked_for(scene: &Scene<'_>, all: &[Read<'_>], credential: &Read<'_>) -> bool {
     let Some(target) = &scene.question.target else { return true };
     let named = target.machine.as_deref();
-    if named.is_some_and(|name| credential.machine != name && credential.metadata.name != name) {
+    if named.is_some_and(|name| credential.machine != name && credential.text("name") != name) {
         return false;
     }
     let cluster = match scene.fleet.targets(scene.question)[..] {
@@ -158,8 +180,8 @@ fn is_asked_for(scene: &Scene<'_>, all: &[Credential], credential: &Credential) 
         _ => return false,
     };
     let of_same_machine =
-        |other: &&Credential| other.machine == credential.machine && other.namespace() == credential.namespace();
-    all.iter().filter(of_same_machine).any(|other| cluster_of(&other.metadata) == Some(cluster))
+        |other: &&Read<'_>| other.machine == credential.machine && other.namespace() == credential.namespace();
+    all.iter().filter(of_same_machine).filter_map(Read::whole).any(|other| cluster_of(&other.metadata) == Some(cluster))
 }
 
 /// What must be asked for by its name before anything of a cluster is called a leftover: a selection by labels proves no
@@ -171,18 +193,18 @@ pub(crate) fn in_doubt(
 ) -> Vec<(ResourceType, String, String)> {
     let bootstraps = Objects::of(snapshot, &Place::Here, &RKE_BOOTSTRAPS);
     let machines = Objects::of(snapshot, &Place::Here, &MACHINES);
-    let concerns = |credential: &Credential| match cluster {
-        Some(cluster) => cluster.namespace == credential.namespace() && cluster.machine(&credential.machine).is_none(),
+    let concerns = |credential: &Read<'_>| match cluster {
+        Some(cluster) => cluster.namespace == credential.namespace() && cluster.machine(credential.machine).is_none(),
         None => fleet.workspaces.iter().any(|workspace| workspace == credential.namespace()),
     };
     let mut doubts = Vec::new();
     for credential in all(snapshot).into_iter().filter(concerns) {
         let namespace = credential.namespace().to_owned();
-        if bootstraps.get(&namespace, &credential.bootstrap).is_err() {
-            doubts.push((RKE_BOOTSTRAPS, namespace.clone(), credential.bootstrap));
+        if bootstraps.get(&namespace, credential.bootstrap).is_err() {
+            doubts.push((RKE_BOOTSTRAPS, namespace.clone(), credential.bootstrap.to_owned()));
         }
-        if machines.get(&namespace, &credential.machine).is_err() {
-            doubts.push((MACHINES, namespace, credential.machine));
+        if machines.get(&namespace, credential.machine).is_err() {
+            doubts.push((MACHINES, namespace, credential.machine.to_owned()));
         }
     }
     doubts
@@ -194,18 +216,25 @@ pub(crate) fn left(scene: &Scene<'_>) -> Vec<Credential> {
     if snapshot.not_served(&MACHINES) || snapshot.not_served(&RKE_BOOTSTRAPS) {
         return Vec::new();
     }
+    let all = all(snapshot);
+    if all.is_empty() {
+        return Vec::new();
+    }
+    let workspaces = &scene.fleet.workspaces;
     let bootstraps = Objects::of(snapshot, &Place::Here, &RKE_BOOTSTRAPS);
     let machines = Objects::of(snapshot, &Place::Here, &MACHINES);
-    let all = all(snapshot);
+    let bootstrap_rows = Rows::of(snapshot, &RKE_BOOTSTRAPS, workspaces);
+    let machine_rows = Rows::of(snapshot, &MACHINES, workspaces);
     all.iter()
-        .filter(|credential| scene.fleet.workspaces.iter().any(|workspace| workspace == credential.namespace()))
-        .filter(|credential| !just_made(scene, &credential.metadata) && is_asked_for(scene, &all, credential))
         .filter(|credential| {
             let namespace = credential.namespace();
-            gone(snapshot, &bootstraps, &RKE_BOOTSTRAPS, namespace, &credential.bootstrap)
-                && gone(snapshot, &machines, &MACHINES, namespace, &credential.machine)
+            workspaces.iter().any(|workspace| workspace == namespace)
+                && bootstraps.is_gone(&bootstrap_rows, namespace, credential.bootstrap)
+                && machines.is_gone(&machine_rows, namespace, credential.machine)
         })
-        .cloned()
+        .filter(|credential| is_asked_for(scene, &all, credential))
+        .filter_map(Read::whole)
+        .filter(|credential| !just_made(scene, &credential.metadata))
         .collect()
 }
 

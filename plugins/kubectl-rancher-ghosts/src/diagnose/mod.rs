@@ -71,7 +71,7 @@ pub(crate) fn diagnose(question: &Question, snapshot: &Snapshot) -> Diagnosis {
         diagnosis.wrong_target = true;
         return diagnosis;
     }
-    let mut unread = access::unread(&needs::needs(question, snapshot), snapshot);
+    let mut unread = access::unread(&needs::of_fleet(question, snapshot, &fleet), snapshot);
     unread.extend(malformed(snapshot));
     if question.asks_who() {
         crate::whois::answer(&scene, unread.is_empty(), &mut diagnosis);

@@ -1,6 +1,6 @@
 //! Clusters and machines joined from all objects that belong to them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use rancher_common::kinds::{NODES, SECRETS};
 use rancher_common::rancher::{
@@ -185,8 +185,9 @@ impl Fleet {
             provisioning.iter().filter_map(|object| object["metadata"]["namespace"].as_str().map(str::to_owned)),
         );
         let infra_kinds = infra_kinds(snapshot);
-        let mut clusters: Vec<Cluster> =
-            provisioning.iter().filter_map(|object| cluster(object, &management)).collect();
+        let by_id: HashMap<&str, &ManagementCluster> =
+            management.iter().map(|cluster| (cluster.metadata.name.as_str(), cluster)).collect();
+        let mut clusters: Vec<Cluster> = provisioning.iter().filter_map(|object| cluster(object, &by_id)).collect();
         if let Some(namespace) = &question.namespace {
             workspaces.retain(|workspace| workspace == namespace);
             clusters.retain(|cluster| cluster.namespace == *namespace);
@@ -280,13 +281,14 @@ impl Fleet {
                 .filter_map(|(kind, object)| Part::read(kind, object)),
             |part| &part.metadata,
         );
+        let paused = paused_rows(snapshot, &self.workspaces);
         let mut named_secrets = by_named_cluster(plan_secrets.iter().cloned(), |secret| &secret.metadata);
         for cluster in &mut self.clusters {
             let key = (cluster.namespace.clone(), cluster.name.clone());
             cluster.machines = by_cluster.remove(&key).unwrap_or_default();
             cluster.machines.sort_by(|a, b| a.row.name.cmp(&b.row.name));
             cluster.control_plane = typed(planes.get(&cluster.namespace, &cluster.name), ControlPlane::read);
-            cluster.capi_paused = capi_paused(snapshot, &capi, &cluster.namespace, &cluster.name);
+            cluster.capi_paused = capi_paused(&paused, &capi, &cluster.namespace, &cluster.name);
             cluster.parts = parts.remove(&key).unwrap_or_default();
             cluster.secrets = named_secrets.remove(&key).unwrap_or_default();
         }
@@ -395,13 +397,13 @@ fn belongs(nodes: &[Node], cluster: &Cluster) -> bool {
     })
 }
 
-fn cluster(object: &Value, management: &[ManagementCluster]) -> Option<Cluster> {
+fn cluster(object: &Value, management: &HashMap<&str, &ManagementCluster>) -> Option<Cluster> {
     let metadata = Metadata::deserialize(object.get("metadata")?).ok()?;
     let id = object["status"]["clusterName"].as_str().filter(|id| !id.is_empty()).map(str::to_owned);
     Some(Cluster {
         namespace: metadata.namespace.clone().unwrap_or_default(),
         name: metadata.name.clone(),
-        management: id.as_ref().and_then(|id| management.iter().find(|m| m.metadata.name == *id)).cloned(),
+        management: id.as_ref().and_then(|id| management.get(id.as_str()).copied().cloned()),
         id,
         conditions: conditions(&object["status"]["conditions"]),
         metadata,
@@ -444,20 +446,39 @@ fn selected(snapshot: &Snapshot, namespace: &str, cluster: &str) -> bool {
     snapshot.here().answer(&plan_secrets_of(namespace, cluster)).is_ok()
 }
 
-fn capi_paused(snapshot: &Snapshot, whole: &Objects<'_>, namespace: &str, name: &str) -> Seen<bool> {
+/// What the rows of Cluster API's Clusters say of pauses, by workspace and name; of a workspace that was not read, why.
+fn paused_rows<'a>(
+    snapshot: &'a Snapshot,
+    workspaces: &[String],
+) -> BTreeMap<String, Result<HashMap<&'a str, Option<&'a str>>, String>> {
+    let rows_of = |namespace: &String| {
+        let want = Want::list(CAPI_CLUSTERS, Some(namespace), Form::Table);
+        let rows = snapshot.here().answer(&want).map_err(|why| why.to_string())?;
+        Ok(rows
+            .iter()
+            .filter_map(|row| Some((row["metadata"]["name"].as_str()?, row["cells"]["Paused"].as_str())))
+            .collect())
+    };
+    workspaces.iter().map(|namespace| (namespace.clone(), rows_of(namespace))).collect()
+}
+
+fn capi_paused(
+    rows: &BTreeMap<String, Result<HashMap<&str, Option<&str>>, String>>,
+    whole: &Objects<'_>,
+    namespace: &str,
+    name: &str,
+) -> Seen<bool> {
     if let Ok(found) = whole.get(namespace, name) {
         return Ok(found
             .map(|object| object["spec"]["paused"] == true || !object["metadata"]["annotations"][PAUSED].is_null()));
     }
-    let rows = snapshot
-        .here()
-        .answer(&Want::list(CAPI_CLUSTERS, Some(namespace), Form::Table))
-        .map_err(|why| why.to_string())?;
-    match rows.iter().find(|row| row["metadata"]["name"].as_str() == Some(name)) {
-        None => Ok(None),
-        Some(row) => match row["cells"]["Paused"].as_str() {
-            Some(paused) => Ok(Some(paused == "True")),
-            None => Err("the server has no column Paused".to_owned()),
+    match rows.get(namespace) {
+        None => Err("not read".to_owned()),
+        Some(Err(why)) => Err(why.clone()),
+        Some(Ok(rows)) => match rows.get(name) {
+            None => Ok(None),
+            Some(Some(paused)) => Ok(Some(*paused == "True")),
+            Some(None) => Err("the server has no column Paused".to_owned()),
         },
     }
 }

@@ -1,6 +1,6 @@
 //! Finding one object among the readings: asked for by name, in a list, or in a selection.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use rancher_common::resource::ResourceType;
 use rancher_common::snapshot::{Content, Form, Place, Snapshot, Want};
@@ -21,6 +21,26 @@ pub(crate) struct Objects<'a> {
     not_served: bool,
     /// Why a list could not be read.
     lists_failed: Option<&'a str>,
+}
+
+/// The names of all objects of a kind, in the namespaces whose rows were read.
+#[derive(Debug, Default)]
+pub(crate) struct Rows<'a> {
+    names: BTreeMap<&'a str, HashSet<&'a str>>,
+}
+
+impl<'a> Rows<'a> {
+    pub(crate) fn of(snapshot: &'a Snapshot, resource: &ResourceType, namespaces: &'a [String]) -> Self {
+        let rows_of = |namespace: &str| {
+            let want = Want::list(resource.clone(), Some(namespace), Form::Table);
+            snapshot.here().answer(&want).ok()
+        };
+        let names = namespaces.iter().filter_map(|namespace| {
+            let rows = rows_of(namespace)?;
+            Some((namespace.as_str(), rows.iter().filter_map(|row| row["metadata"]["name"].as_str()).collect()))
+        });
+        Self { names: names.collect() }
+    }
 }
 
 impl<'a> Objects<'a> {
@@ -73,6 +93,14 @@ impl<'a> Objects<'a> {
             return Ok(None);
         }
         Err(self.failed.get(&key).copied().or(self.lists_failed).unwrap_or("not read").to_owned())
+    }
+
+    /// Whether an object is proven absent: asked for by its name, or not among the rows of its namespace.
+    pub(crate) fn is_gone(&self, rows: &Rows<'_>, namespace: &str, name: &str) -> bool {
+        match self.get(namespace, name) {
+            Ok(found) => found.is_none(),
+            Err(_) => rows.names.get(namespace).is_some_and(|names| !names.contains(name)),
+        }
     }
 
     /// All that were read.
