@@ -361,7 +361,7 @@ fn rows(mut table: Value, namespace: Option<&str>) -> Vec<Value> {
                 Value::Array(cells) => cells,
                 _ => Vec::new(),
             };
-            let mut metadata = Map::new();
+            let mut metadata = Map::with_capacity(2);
             if let Some(namespace) = namespace {
                 metadata.insert("namespace".to_owned(), namespace.into());
             }
@@ -377,7 +377,10 @@ fn rows(mut table: Value, namespace: Option<&str>) -> Vec<Value> {
                 })
                 .collect();
             metadata.insert("name".to_owned(), cells.get("Name").cloned().unwrap_or_default());
-            serde_json::json!({"metadata": metadata, "cells": cells})
+            let mut row = Map::with_capacity(2);
+            row.insert("metadata".to_owned(), Value::Object(metadata));
+            row.insert("cells".to_owned(), Value::Object(cells));
+            Value::Object(row)
         })
         .collect()
 }

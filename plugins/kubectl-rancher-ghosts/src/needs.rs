@@ -271,21 +271,22 @@ fn whole_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet, needs: &
             needs.push(Need::optional(rows_of(&RKE_BOOTSTRAPS), WHY_BOOTSTRAPS));
             needs.extend(fleet.infra_kinds.iter().map(|kind| Need::optional(rows_of(kind), WHY_INFRA)));
         }
-        let Ok(rows) = triage::rows(snapshot, namespace) else { continue };
-        machines += rows.len();
+        let Some(rows) = triage::count(snapshot, namespace) else { continue };
+        machines += rows;
         if triage::too_thin(snapshot, namespace) {
             thin.insert(namespace);
             needs.push(Need::required(Want::list(MACHINES, Some(namespace), Form::Full), WHY_MACHINE));
             continue;
         }
-        let closer: Vec<&str> = if question.asks_who() {
-            rows.iter().filter(|row| crate::whois::row_may_match(question, row)).map(|row| row.name.as_str()).collect()
+        let closer: Vec<String> = if question.asks_who() {
+            let rows = triage::rows(snapshot, namespace).unwrap_or_default();
+            rows.into_iter().filter(|row| crate::whois::row_may_match(question, row)).map(|row| row.name).collect()
         } else {
             let here = fleet.clusters.iter().filter(|cluster| cluster.namespace == namespace);
             let suspects = here.flat_map(|cluster| &cluster.machines).filter(|picture| picture.suspect);
-            suspects.map(|picture| picture.row.name.as_str()).collect()
+            suspects.map(|picture| picture.row.name.clone()).collect()
         };
-        let small = !question.asks_who() && rows.len() <= SMALL_NAMESPACE;
+        let small = !question.asks_who() && rows <= SMALL_NAMESPACE;
         if small || closer.len() > ONE_BY_ONE {
             needs.push(Need::required(Want::list(MACHINES, Some(namespace), Form::Full), WHY_MACHINE));
         } else {
@@ -294,9 +295,12 @@ fn whole_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet, needs: &
             );
         }
     }
+    let asked = |want: &Want| snapshot.here().answers_to(want).next().is_some();
+    let counted = asked(&Want::list(PROVISIONING_CLUSTERS, None, Form::Full))
+        && fleet.workspaces.iter().all(|namespace| asked(&triage::rows_of(namespace)));
     if question.asks_who() {
         crate::whois::needs(question, snapshot, fleet, needs);
-    } else if question.orphans || machines <= SMALL_FLEET {
+    } else if question.orphans || (counted && machines <= SMALL_FLEET) {
         needs.push(Need::optional(management_nodes::all(), WHY_V3));
         needs.push(Need::optional(Want::list(NAMESPACES, None, Form::Metadata), WHY_NAMESPACES));
         for namespace in &fleet.workspaces {

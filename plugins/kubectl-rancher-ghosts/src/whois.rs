@@ -65,7 +65,7 @@ fn is_it(asked: &str, picture: &Picture) -> bool {
 /// What is read besides the rows: when no row matches, the whole machines, whose labels say more.
 pub(crate) fn needs(question: &Question, snapshot: &Snapshot, fleet: &Fleet, needs: &mut Vec<Need>) {
     let Some(asked) = question.whois.as_deref() else { return };
-    let rows_known = fleet.workspaces.iter().all(|ns| crate::model::triage::rows(snapshot, ns).is_ok());
+    let rows_known = fleet.workspaces.iter().all(|ns| crate::model::triage::count(snapshot, ns).is_some());
     let found = fleet.clusters.iter().flat_map(|cluster| &cluster.machines).any(|picture| matches(asked, &picture.row));
     if rows_known && !found && question.connection_info.is_none() {
         for namespace in &fleet.workspaces {

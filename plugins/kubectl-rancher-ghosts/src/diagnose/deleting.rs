@@ -115,8 +115,8 @@ fn waits_for(step: Step, picture: &Picture, machine: &Machine) -> Vec<Evidence> 
             format!("{} to go; its finalizers: {}", part.reference(), part.metadata.finalizers.join(", ")),
         )
     };
-    let part = |seen: &crate::model::reading::Seen<crate::model::objects::Part>| {
-        seen.as_ref().ok().and_then(Option::as_ref).map(finalizers).into_iter().collect::<Vec<_>>()
+    let part = |seen: &crate::model::reading::Seen<Box<crate::model::objects::Part>>| {
+        seen.as_ref().ok().and_then(Option::as_deref).map(finalizers).into_iter().collect::<Vec<_>>()
     };
     match step {
         Step::PreDrainHook => {

@@ -13,7 +13,7 @@ use crate::model::reading::Seen;
 /// One line per object: what it is, and what it says of itself.
 pub(crate) fn tree(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture) -> Vec<String> {
     let mut lines = Vec::new();
-    let part = |what: &str, seen: &Seen<Part>| match seen {
+    let part = |what: &str, seen: &Seen<Box<Part>>| match seen {
         Ok(Some(part)) => format!("{}{}{}", part.reference(), deleting(&part.metadata), finalizers(&part.metadata)),
         Ok(None) => format!("{what}: does not exist"),
         Err(why) => format!("{what}: unknown ({why})"),

@@ -13,17 +13,16 @@ use crate::Question;
 use crate::findings;
 use crate::model::fleet::{Cluster, Fleet};
 use crate::model::objects::Part;
-use crate::model::reading::Objects;
-use crate::model::triage;
+use crate::model::reading::{Objects, Rows};
 use crate::plan;
 
 /// Parts of machines whose names no Machine has: they are looked at whole before they are called orphans, since old
 /// versions of Cluster API gave them names of their own.
 pub(crate) fn doubts(snapshot: &Snapshot, fleet: &Fleet) -> Vec<(ResourceType, String, String)> {
     let mut doubts = Vec::new();
+    let rows = Rows::of(snapshot, &MACHINES, &fleet.workspaces);
     for namespace in &fleet.workspaces {
-        let Ok(rows) = triage::rows(snapshot, namespace) else { continue };
-        let names: BTreeSet<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+        let Some(names) = rows.names(namespace) else { continue };
         for kind in fleet.infra_kinds.iter().chain([&RKE_BOOTSTRAPS]) {
             let want = Want::list(kind.clone(), Some(namespace), Form::Table);
             let Ok(parts) = snapshot.here().answer(&want) else { continue };
@@ -108,14 +107,15 @@ pub(crate) fn orphans(scene: &Scene<'_>) -> Vec<Orphan> {
         return of_a_cluster_that_is_gone(scene, &target.cluster);
     }
     let mut known: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let rows = Rows::of(snapshot, &MACHINES, &fleet.workspaces);
+    let targets = fleet.targets(question);
     for namespace in &fleet.workspaces {
-        let targets = fleet.targets(question);
         let complete = if question.target.is_some() {
             targets
                 .iter()
                 .any(|c| c.namespace == *namespace && snapshot.here().answer(&crate::needs::machines_of(c)).is_ok())
         } else {
-            triage::rows(snapshot, namespace).is_ok()
+            rows.names(namespace).is_some()
         };
         if complete {
             known.insert(namespace, BTreeSet::new());
@@ -127,17 +127,8 @@ pub(crate) fn orphans(scene: &Scene<'_>) -> Vec<Orphan> {
         }
     }
     // Machines of clusters without a provisioning Cluster are in no picture.
-    let strays: Vec<(String, String)> = fleet
-        .workspaces
-        .iter()
-        .filter_map(|namespace| triage::rows(snapshot, namespace).ok())
-        .flatten()
-        .map(|row| (row.namespace, row.name))
-        .collect();
-    for (namespace, name) in &strays {
-        if let Some(names) = known.get_mut(namespace.as_str()) {
-            names.insert(name);
-        }
+    for (namespace, names) in &mut known {
+        names.extend(rows.names(namespace).into_iter().flatten());
     }
     // What a Machine refers to is no orphan, whatever its own marks say.
     let referred: BTreeSet<(&str, &str, &str)> = fleet
@@ -163,8 +154,7 @@ pub(crate) fn orphans(scene: &Scene<'_>) -> Vec<Orphan> {
         if names.contains(owner) || referred.contains(&(namespace, kind, part.metadata.name.as_str())) {
             continue;
         }
-        if question.target.is_some() && !fleet.targets(question).iter().any(|cluster| names_it(cluster, &part.metadata))
-        {
+        if question.target.is_some() && !targets.iter().any(|cluster| names_it(cluster, &part.metadata)) {
             continue;
         }
         found.push(Orphan { part, machine });

@@ -31,16 +31,16 @@ pub(crate) struct Picture {
     /// Whether its row leaves a doubt.
     pub suspect: bool,
     /// The whole Machine; unknown for those whose row says that they are well.
-    pub machine: Seen<Machine>,
-    pub bootstrap: Seen<Part>,
-    pub infra: Seen<Part>,
-    pub plan: Seen<PlanSecret>,
+    pub machine: Seen<Box<Machine>>,
+    pub bootstrap: Seen<Box<Part>>,
+    pub infra: Seen<Box<Part>>,
+    pub plan: Seen<Box<PlanSecret>>,
 }
 
 impl Picture {
     /// The whole Machine, if it was read.
     pub(crate) fn whole(&self) -> Option<&Machine> {
-        self.machine.as_ref().ok()?.as_ref()
+        self.machine.as_ref().ok()?.as_deref()
     }
 
     pub(crate) fn reference(&self) -> ObjectRef {
@@ -51,7 +51,7 @@ impl Picture {
     }
 
     pub(crate) fn secret(&self) -> Option<&PlanSecret> {
-        self.plan.as_ref().ok()?.as_ref()
+        self.plan.as_ref().ok()?.as_deref()
     }
 
     /// Where the infra machine says the host is.
@@ -270,7 +270,14 @@ impl Fleet {
                 },
             };
             let key = (row.namespace.clone(), row.cluster.clone());
-            by_cluster.entry(key).or_default().push(Picture { row, suspect, machine, bootstrap, infra, plan });
+            by_cluster.entry(key).or_default().push(Picture {
+                row,
+                suspect,
+                machine: boxed(machine),
+                bootstrap: boxed(bootstrap),
+                infra: boxed(infra),
+                plan: boxed(plan),
+            });
         }
 
         let bootstrap_kind = RKE_BOOTSTRAPS;
@@ -415,6 +422,11 @@ fn cluster(object: &Value, management: &HashMap<&str, &ManagementCluster>) -> Op
         parts: Vec::new(),
         secrets: Vec::new(),
     })
+}
+
+/// Of most machines nothing but the row is known: what is not there shall take no room.
+fn boxed<T>(seen: Seen<T>) -> Seen<Box<T>> {
+    seen.map(|found| found.map(Box::new))
 }
 
 fn typed<T>(seen: Seen<&Value>, read: impl Fn(&Value) -> Option<T>) -> Seen<T> {

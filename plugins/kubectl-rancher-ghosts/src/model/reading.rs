@@ -41,6 +41,11 @@ impl<'a> Rows<'a> {
         });
         Self { names: names.collect() }
     }
+
+    /// The names in one namespace, if its rows were read.
+    pub(crate) fn names(&self, namespace: &str) -> Option<&HashSet<&'a str>> {
+        self.names.get(namespace)
+    }
 }
 
 impl<'a> Objects<'a> {
@@ -99,7 +104,7 @@ impl<'a> Objects<'a> {
     pub(crate) fn is_gone(&self, rows: &Rows<'_>, namespace: &str, name: &str) -> bool {
         match self.get(namespace, name) {
             Ok(found) => found.is_none(),
-            Err(_) => rows.names.get(namespace).is_some_and(|names| !names.contains(name)),
+            Err(_) => rows.names(namespace).is_some_and(|names| !names.contains(name)),
         }
     }
 

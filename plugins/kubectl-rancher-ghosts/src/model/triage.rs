@@ -75,11 +75,20 @@ pub(crate) fn row_of(machine: &Machine) -> Row {
     Row::of_machine(machine)
 }
 
+/// The question for the rows of a namespace.
+pub(crate) fn rows_of(namespace: &str) -> Want {
+    Want::list(rancher_common::rancher::MACHINES, Some(namespace), Form::Table)
+}
+
+/// How many rows a namespace has, if they were read.
+pub(crate) fn count(snapshot: &Snapshot, namespace: &str) -> Option<usize> {
+    snapshot.here().answer(&rows_of(namespace)).ok().map(<[Value]>::len)
+}
+
 /// The rows of a namespace, or why they could not be read. A row that says less than it should is left to the whole
 /// objects.
 pub(crate) fn rows(snapshot: &Snapshot, namespace: &str) -> Result<Vec<Row>, String> {
-    let want = Want::list(rancher_common::rancher::MACHINES, Some(namespace), Form::Table);
-    let objects = snapshot.here().answer(&want).map_err(|why| why.to_string())?;
+    let objects = snapshot.here().answer(&rows_of(namespace)).map_err(|why| why.to_string())?;
     Ok(objects
         .iter()
         .filter_map(|object| {
@@ -91,8 +100,7 @@ pub(crate) fn rows(snapshot: &Snapshot, namespace: &str) -> Result<Vec<Row>, Str
 /// Whether the rows lack what a verdict needs, so that whole objects must be read instead: the column Ready, or cells
 /// that have no cluster.
 pub(crate) fn too_thin(snapshot: &Snapshot, namespace: &str) -> bool {
-    let want = Want::list(rancher_common::rancher::MACHINES, Some(namespace), Form::Table);
-    let Ok(objects) = snapshot.here().answer(&want) else { return false };
+    let Ok(objects) = snapshot.here().answer(&rows_of(namespace)) else { return false };
     objects.iter().filter_map(|object| object.get("cells")).any(|cells| {
         cells.get("Ready").is_none() || cells["Cluster"].as_str().is_none_or(str::is_empty) || cells["Name"].is_null()
     })

@@ -145,7 +145,7 @@ pub(crate) fn etcd(cluster: &Cluster, picture: &Picture, machine: &Machine) -> R
         Err(why) => {
             return Err(Refusal::new(format!("{name} is an etcd machine, and its plan Secret was not read: {why}")));
         }
-        Ok(secret) => secret.as_ref(),
+        Ok(secret) => secret.as_deref(),
     };
     let answered = secret.is_some_and(|secret| secret.plan.agent_has_answered());
     if secret.is_some_and(PlanSecret::is_init_node) {
