@@ -90,6 +90,8 @@ const CONNECTION_IDLE: Duration = Duration::from_secs(20);
 const WARNINGS_KEPT: usize = 20;
 /// Most bytes of an error's body that are looked at.
 const ERROR_BODY_LIMIT: usize = 256 * 1024;
+/// Objects per page where the server does not say how many there are.
+const COUNTED_PAGE: usize = 500;
 /// An answer in parts is put together up to this size before memory is reserved for more.
 const RESERVE_LIMIT: usize = 16 * 1024 * 1024;
 
@@ -342,6 +344,25 @@ impl Api {
             other => other,
         }
         .map_err(|(error, _)| error)
+    }
+
+    /// How many objects a collection has. The server says how many remain behind a first page of one, unless the
+    /// collection is a selection (k8s.io/apimachinery `pkg/apis/meta/v1/types.go`, `ListMeta.remainingItemCount`); then
+    /// they are counted page by page.
+    ///
+    /// # Errors
+    /// As [`Api::list`].
+    pub async fn count(&self, path: &str) -> Result<usize, ApiError> {
+        let one = self.get_as(&path::with_query(path, &[("limit", "1")]), ACCEPT_METADATA_LIST).await?.body;
+        let here = items_of(&one);
+        let metadata = &one["metadata"];
+        if metadata["continue"].as_str().is_none_or(str::is_empty) {
+            return Ok(here);
+        }
+        match metadata["remainingItemCount"].as_u64().and_then(|rest| usize::try_from(rest).ok()) {
+            Some(rest) => Ok(here.saturating_add(rest)),
+            None => Ok(items_of(&self.list(path, Some(ACCEPT_METADATA_LIST), COUNTED_PAGE).await?.body)),
+        }
     }
 
     /// All pages of a collection; an error comes with whether there was a page before it.
@@ -738,6 +759,10 @@ fn warning_text(value: &str) -> Option<String> {
         }
     }
     Some(bounded(&text, 300)).filter(|text| !text.is_empty())
+}
+
+fn items_of(list: &Value) -> usize {
+    list["items"].as_array().map_or(0, Vec::len)
 }
 
 /// Takes the continue token out of a list's metadata, with the count that only makes sense beside it.

@@ -549,6 +549,27 @@ fn messages_are_one_bounded_line() {
 }
 
 #[tokio::test]
+async fn a_collection_is_counted_with_one_small_answer_where_the_server_says_what_remains() {
+    let list = |items: usize, next: &str, rest: Option<u64>| {
+        let mut metadata = json!({"continue": next});
+        if let Some(rest) = rest {
+            metadata["remainingItemCount"] = json!(rest);
+        }
+        ok(&json!({"kind": "PartialObjectMetadataList", "metadata": metadata, "items": vec![json!({}); items]}))
+    };
+    let path = "/api/v1/pods";
+    let counted = async |steps: Vec<Step>| {
+        let stub = Stub::new(steps);
+        (stub.api().count(path).await.unwrap(), stub.requests().len())
+    };
+    assert_eq!(counted(vec![list(1, "t", Some(9_999))]).await, (10_000, 1));
+    assert_eq!(counted(vec![list(1, "", None)]).await, (1, 1));
+    assert_eq!(counted(vec![list(0, "", None)]).await, (0, 1));
+    // Neither the end nor a number: they are counted.
+    assert_eq!(counted(vec![list(1, "t", None), list(500, "u", None), list(7, "", None)]).await, (507, 3));
+}
+
+#[tokio::test]
 async fn lists_are_paged_and_put_together() {
     let page = |items: &[i32], next: Option<&str>| {
         let mut metadata = json!({"resourceVersion": "7"});

@@ -87,6 +87,7 @@ struct IndexEntry {
 enum Answer {
     Objects(String),
     Log(String),
+    Count(usize),
     Absent,
     NotServed,
     Failed(Failure),
@@ -162,6 +163,7 @@ fn files_of(snapshot: &Snapshot, tool: &str) -> Result<Vec<(String, String)>, Bu
     for reading in &snapshot.readings {
         let answer = match &reading.content {
             Content::Absent => Answer::Absent,
+            Content::Count(count) => Answer::Count(*count),
             Content::NotServed => Answer::NotServed,
             Content::Failed(failure) => Answer::Failed(failure.clone()),
             Content::Objects(objects) => {
@@ -269,6 +271,7 @@ pub fn load(path: &Path) -> Result<Snapshot, BundleError> {
     for entry in index.readings {
         let content = match entry.answer {
             Answer::Absent => Content::Absent,
+            Answer::Count(count) => Content::Count(count),
             Answer::NotServed => Content::NotServed,
             Answer::Failed(failure) => Content::Failed(failure),
             Answer::Log(file) => Content::Text(source.file(path, &file)?),
@@ -415,6 +418,7 @@ mod tests {
                 },
                 Content::Text("a\nb\n".into()),
             ),
+            reading(Want::list(PODS, Some("kube-system"), Form::Count), Content::Count(9_999)),
         ];
         snapshot
     }

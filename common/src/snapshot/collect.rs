@@ -221,6 +221,7 @@ impl Collector {
                 query.extend(selector.as_deref().map(|selector| ("labelSelector", selector)));
                 query.extend(fields.as_deref().map(|fields| ("fieldSelector", fields)));
                 let (accept, page) = match form {
+                    Form::Count => return Ok(Content::Count(api.count(&with_query(&path, &query)).await?)),
                     Form::Full => (None, PAGE),
                     Form::Metadata => (Some(ACCEPT_METADATA_LIST), PAGE),
                     Form::Table => {

@@ -82,6 +82,8 @@ pub struct Failure {
 pub enum Content {
     /// The objects of a list, or the one object that was asked for.
     Objects(Vec<Value>),
+    /// How many objects a list has, without them.
+    Count(usize),
     /// The object does not exist: the server said 404 for it.
     Absent,
     /// The server does not know this kind of object.
@@ -302,7 +304,7 @@ impl<'a> View<'a> {
                     && namespace.is_none_or(|ns| object["metadata"]["namespace"].as_str() == Some(ns))
             })),
             Content::Absent | Content::NotServed => Ok(None),
-            Content::Text(_) => Err(Unread::NotAsked),
+            Content::Text(_) | Content::Count(_) => Err(Unread::NotAsked),
             Content::Failed(failure) => Err(Unread::Failed(failure)),
         }
     }
@@ -362,6 +364,23 @@ impl<'a> View<'a> {
         reading.objects()
     }
 
+    /// How many objects of a kind there are in a namespace: counted by the server, or the length of what was read.
+    ///
+    /// # Errors
+    /// When it was not asked or could not be read.
+    pub fn count(self, resource: &ResourceType, namespace: &str) -> Result<usize, Unread<'a>> {
+        let want = Want::list(resource.clone(), Some(namespace), Form::Count);
+        let reading = self
+            .answers_to(&want)
+            .rev()
+            .min_by_key(|reading| matches!(reading.content, Content::Failed(_)))
+            .ok_or(Unread::NotAsked)?;
+        match reading.content {
+            Content::Count(count) => Ok(count),
+            _ => reading.objects().map(<[Value]>::len),
+        }
+    }
+
     /// All answers to this question and to the same one for whole objects, oldest first.
     pub fn answers_to(self, want: &Want) -> impl DoubleEndedIterator<Item = &'a Reading> {
         let full = want.in_full();
@@ -406,7 +425,7 @@ impl Reading {
         match &self.content {
             Content::Objects(objects) => Ok(objects),
             Content::Absent | Content::NotServed => Ok(&[]),
-            Content::Text(_) => Err(Unread::NotAsked),
+            Content::Text(_) | Content::Count(_) => Err(Unread::NotAsked),
             Content::Failed(failure) => Err(Unread::Failed(failure)),
         }
     }

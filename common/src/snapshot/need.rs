@@ -21,6 +21,8 @@ pub enum Form {
     /// server's work. Enough to call most objects of a large fleet healthy; a row has the name only, so it is asked for
     /// one namespace at a time. `snapshot` takes whole objects instead, since it must answer later questions.
     Table,
+    /// How many there are, without any of them: the cheapest question about a large fleet.
+    Count,
 }
 
 /// Which cluster is asked.

@@ -16,7 +16,7 @@ use rancher_common::snapshot::{Form, MACHINE_PLAN_TYPE, Need, Right, Snapshot, W
 
 use crate::Question;
 use crate::diagnose::{Scene, credentials, management_nodes};
-use crate::model::fleet::{Cluster, Fleet, LOCAL, Picture, plan_secret_name, plan_secrets_of};
+use crate::model::fleet::{Cluster, Fleet, LOCAL, Picture, WORKSPACES, plan_secret_name, plan_secrets_of};
 use crate::model::machine::{CLUSTER_NAME, Machine, Role};
 use crate::model::objects::MACHINE_NAME;
 use crate::model::triage;
@@ -113,6 +113,11 @@ pub(crate) fn of_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet) 
     );
     if let Some(info) = &question.connection_info {
         needs.push(Need::required(Want::get(SECRETS, Some(&info.namespace), &info.secret), WHY_SECRET));
+    }
+    if question.target.is_none() {
+        // Before it is known which workspaces there are: the rows take the server longest.
+        let usual = WORKSPACES.iter().filter(|ws| question.namespace.as_deref().is_none_or(|asked| asked == **ws));
+        needs.extend(usual.map(|namespace| Need::required(triage::rows_of(namespace), WHY_MACHINES)));
     }
     if question.target.is_some() {
         match fleet.targets(question)[..] {
@@ -255,6 +260,28 @@ fn nodes(question: &Question, snapshot: &Snapshot, fleet: &Fleet, cluster: &Clus
     }
 }
 
+/// The RKEBootstraps and infra machines of a workspace.
+fn parts_of<'f>(fleet: &'f Fleet, namespace: &'f str, form: Form) -> impl Iterator<Item = Need> + 'f {
+    let list = move |kind: &ResourceType| Want::list(kind.clone(), Some(namespace), form);
+    let infra = fleet.infra_kinds.iter().map(move |kind| Need::optional(list(kind), WHY_INFRA));
+    std::iter::once(Need::optional(list(&RKE_BOOTSTRAPS), WHY_BOOTSTRAPS)).chain(infra)
+}
+
+/// Whether parts without a Machine may hide among those of a large workspace. Each Machine has one RKEBootstrap and one
+/// infra machine. If there are as many of each, one without Machine means a Machine without its part: that one is not
+/// Ready (kubernetes-sigs/cluster-api internal/controllers/machine/machine_controller_status.go), so it was read whole
+/// and its parts were asked for by name. `--orphans` does not rely on this.
+fn parts_do_not_match(snapshot: &Snapshot, fleet: &Fleet, namespace: &str) -> bool {
+    let count = |kind: &ResourceType| snapshot.here().count(kind, namespace);
+    let (Some(machines), Ok(bootstraps)) = (triage::count(snapshot, namespace), count(&RKE_BOOTSTRAPS)) else {
+        return false;
+    };
+    let Ok(infra) = fleet.infra_kinds.iter().map(count).sum::<Result<usize, _>>() else { return false };
+    let lacks_a_part = |picture: &Picture| picture.bootstrap == Ok(None) || picture.infra == Ok(None);
+    let of_namespace = fleet.clusters.iter().filter(|cluster| cluster.namespace == namespace);
+    bootstraps != machines || infra != machines || of_namespace.flat_map(|cluster| &cluster.machines).any(lacks_a_part)
+}
+
 /// Rows of all machines, whole objects of the suspects.
 fn whole_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet, needs: &mut Vec<Need>) {
     let mut machines = 0;
@@ -268,8 +295,6 @@ fn whole_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet, needs: &
             if triage::no_word_of_pauses(snapshot, namespace) {
                 needs.push(Need::optional(Want::list(CAPI_CLUSTERS, Some(namespace), Form::Full), WHY_CAPI));
             }
-            needs.push(Need::optional(rows_of(&RKE_BOOTSTRAPS), WHY_BOOTSTRAPS));
-            needs.extend(fleet.infra_kinds.iter().map(|kind| Need::optional(rows_of(kind), WHY_INFRA)));
         }
         let Some(rows) = triage::count(snapshot, namespace) else { continue };
         machines += rows;
@@ -304,8 +329,16 @@ fn whole_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet, needs: &
         needs.push(Need::optional(management_nodes::all(), WHY_V3));
         needs.push(Need::optional(Want::list(NAMESPACES, None, Form::Metadata), WHY_NAMESPACES));
         for namespace in &fleet.workspaces {
+            needs.extend(parts_of(fleet, namespace, Form::Table));
             needs.push(Need::optional(credentials::secrets(namespace, None), WHY_CREDENTIALS));
             needs.push(Need::optional(credentials::accounts(namespace, None), WHY_CREDENTIALS));
+        }
+    } else if counted {
+        for namespace in &fleet.workspaces {
+            needs.extend(parts_of(fleet, namespace, Form::Count));
+            if parts_do_not_match(snapshot, fleet, namespace) {
+                needs.extend(parts_of(fleet, namespace, Form::Table));
+            }
         }
     }
     let closer = |picture: &Picture| {

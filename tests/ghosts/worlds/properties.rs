@@ -17,7 +17,8 @@ use rancher_common::rancher::{
     CAPI_CLUSTERS, CLUSTER_REGISTRATION_TOKENS, MACHINES, RKE_BOOTSTRAPS, RKE_CONTROL_PLANES,
 };
 use rancher_common::report::{FailOn, Invocation, Output, PlanReport, Report, Verdict, judge, plan_text};
-use rancher_common::snapshot::{Content, Place, Reading, Right, Snapshot};
+use rancher_common::resource::ResourceType;
+use rancher_common::snapshot::{Content, Form, Place, Reading, Right, Snapshot, Want};
 use rancher_common::ui::Styles;
 use rancher_testkit::memory::{forbidden, reorder};
 use serde_json::{Value, json};
@@ -419,22 +420,27 @@ fn shown(world: &World, snapshot: &Snapshot) -> String {
 }
 
 /// A fleet large enough that only rows are read of the machines that look well.
-static PADDING: LazyLock<[World; 2]> = LazyLock::new(|| {
-    [Capi::Old, Capi::New].map(|capi| {
-        let mut world = World::empty(capi);
-        world.cluster(WORKSPACE, "large", "c-m-q2v8h5ts");
-        for index in 0..101_u32 {
-            let machine: &'static str = format!("custom-{index:012x}").leak();
-            let hostname: &'static str = format!("large-{index}.example.com").leak();
-            let host = Host { cluster: "large", ..crate::world::host(machine, hostname, Roles::Worker) };
-            world.register(&host, true, Agent::InSync, 80 * DAY);
-        }
-        world
-    })
-});
+static PADDING: LazyLock<[World; 2]> = LazyLock::new(|| [Capi::Old, Capi::New].map(|capi| cluster_of(capi, 101)));
+
+/// A cluster with so many machines that are well.
+fn cluster_of(capi: Capi, machines: u32) -> World {
+    let mut world = World::empty(capi);
+    world.cluster(WORKSPACE, "large", "c-m-q2v8h5ts");
+    for index in 0..machines {
+        let machine: &'static str = format!("custom-{index:012x}").leak();
+        let hostname: &'static str = format!("large-{index}.example.com").leak();
+        let host = Host { cluster: "large", ..crate::world::host(machine, hostname, Roles::Worker) };
+        world.register(&host, true, Agent::InSync, 80 * DAY);
+    }
+    world
+}
 
 fn in_a_large_fleet(world: &mut World) {
-    let padding = &PADDING[usize::from(world.capi == Capi::New)];
+    beside(&PADDING[usize::from(world.capi == Capi::New)], world);
+}
+
+/// Adds the cluster of a padding.
+fn beside(padding: &World, world: &mut World) {
     for (kind, object) in &padding.memory.objects {
         // The settings and the like are there already.
         let text = object["metadata"]["name"].as_str().unwrap_or_default();
@@ -648,6 +654,49 @@ fn rows_tell_what_whole_objects_tell_in_the_catalogue() {
         let (diagnosis, _) = look(&world, &world.snapshot());
         let (whole, _) = look(&world, &world.thorough_snapshot());
         assert_eq!(told(&diagnosis), told(&whole), "{}", incident.name);
+    }
+}
+
+/// Beyond the size up to which leftovers are searched for, parts are counted first: that there are as many of each as
+/// Machines shows that none is left over, unless a Machine lacks its own.
+#[test]
+fn in_a_very_large_fleet_parts_are_listed_only_where_one_may_be_left() {
+    let padding = cluster_of(Capi::New, 2001);
+    let listed = |snapshot: &Snapshot, asked: Form| {
+        snapshot.readings.iter().any(|reading| {
+            matches!(&reading.want, Want::List { resource, form, .. } if *resource == RKE_BOOTSTRAPS && *form == asked)
+        })
+    };
+    let left = |world: &mut World, host: &Host, gone: &ResourceType| {
+        world.register(host, true, Agent::InSync, 10 * DAY);
+        world.remove(gone, |object| object["metadata"]["name"] == host.machine);
+    };
+    let cases: [(&str, &dyn Fn(&mut World), bool, &[&str]); 4] = [
+        ("all is well", &|_| {}, false, &[]),
+        ("a ghost", &|world| world.register(&GHOST_WORKER, false, Agent::Never, 3 * DAY), false, &["RG101"]),
+        ("parts without Machine", &|world| left(world, &POOL_WORKER, &MACHINES), true, &["RG105", "RG106"]),
+        (
+            "as many of each, but one RKEBootstrap is missing and another one left over",
+            &|world| {
+                world.register(&GHOST_WORKER, false, Agent::Never, 3 * DAY);
+                world.remove(&RKE_BOOTSTRAPS, |object| object["metadata"]["name"] == GHOST_WORKER.machine);
+                left(world, &POOL_WORKER, &MACHINES);
+                world.remove(&POOL_WORKER.infra_kind(), |object| object["metadata"]["name"] == POOL_WORKER.machine);
+            },
+            true,
+            &["RG101", "RG106"],
+        ),
+    ];
+    for (name, change, rows, expected) in cases {
+        let mut world = World::healthy(Capi::New);
+        change(&mut world);
+        beside(&padding, &mut world);
+        let snapshot = world.snapshot();
+        assert!(listed(&snapshot, Form::Count), "{name}");
+        assert_eq!(listed(&snapshot, Form::Table), rows, "{name}");
+        let (diagnosis, _) = look(&world, &snapshot);
+        let found: Vec<&str> = codes(&diagnosis).into_iter().filter(|code| expected.contains(code)).collect();
+        assert_eq!(found, expected, "{name}: {:#?}", diagnosis.findings);
     }
 }
 

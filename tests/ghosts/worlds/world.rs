@@ -152,7 +152,7 @@ pub(crate) const HOSTS: [Host; 5] = [
 ];
 
 impl Host {
-    fn infra_kind(&self) -> ResourceType {
+    pub(crate) fn infra_kind(&self) -> ResourceType {
         if self.pool.is_some() { VSPHERE_MACHINES } else { CUSTOM_MACHINES }
     }
 

@@ -224,6 +224,7 @@ impl Memory {
                         && fields.as_deref().is_none_or(|fields| fields_match(fields, object))
                 });
                 Content::Objects(match form {
+                    Form::Count => return Content::Count(chosen.count()),
                     Form::Full => chosen.map(|object| clean(resource, object)).collect(),
                     Form::Metadata => {
                         chosen.map(|object| clean(resource, &json!({"metadata": object["metadata"]}))).collect()

@@ -19,7 +19,7 @@ use super::triage::{self, Row};
 use crate::Question;
 
 /// Workspaces that every Rancher has: of downstream clusters and of the cluster Rancher itself runs in.
-const WORKSPACES: [&str; 2] = ["fleet-default", "fleet-local"];
+pub(crate) const WORKSPACES: [&str; 2] = ["fleet-default", "fleet-local"];
 
 /// The cluster Rancher itself runs in.
 pub(crate) const LOCAL: &str = "local";

@@ -193,17 +193,16 @@ impl Looks {
             let record = match &reading.content {
                 Content::Objects(objects) => objects.first().map(Record::of).transpose()?,
                 Content::Absent | Content::NotServed => None,
-                Content::Text(_) | Content::Failed(_) => {
+                Content::Text(_) | Content::Count(_) | Content::Failed(_) => {
                     looks.clear();
                     continue;
                 }
             };
             looks.push(Look { at: reading.at, record });
         }
-        let failed_last = snapshot
-            .readings_of(&want)
-            .next_back()
-            .is_some_and(|reading| matches!(reading.content, Content::Failed(_) | Content::Text(_)));
+        let failed_last = snapshot.readings_of(&want).next_back().is_some_and(|reading| {
+            matches!(reading.content, Content::Failed(_) | Content::Text(_) | Content::Count(_))
+        });
         Ok(match (failed_last, looks.first(), looks.last()) {
             (false, Some(first), Some(last)) => Some(Self { first: first.clone(), last: last.clone() }),
             _ => None,
