@@ -156,9 +156,12 @@ impl Collector {
             } else {
                 due
             };
-            let readings: Vec<Reading> =
-                futures::stream::iter(batch.iter().map(|need| self.read(need))).buffered(CONCURRENCY).collect().await;
-            snapshot.readings.extend(readings);
+            // A long answer does not keep the next question waiting; the order of the questions is that of the snapshot.
+            let reads = batch.iter().enumerate().map(|(index, need)| async move { (index, self.read(need).await) });
+            let mut readings: Vec<(usize, Reading)> =
+                futures::stream::iter(reads).buffer_unordered(CONCURRENCY).collect().await;
+            readings.sort_by_key(|(index, _)| *index);
+            snapshot.readings.extend(readings.into_iter().map(|(_, reading)| reading));
             snapshot.as_of = self.now();
         }
         snapshot.origin.clock_skew_seconds = lock(&self.skew_seconds).unwrap_or(0);

@@ -143,7 +143,7 @@ pub trait Kind: DeserializeOwned {
     const RESOURCE: ResourceType;
 }
 
-/// Everything that was read. Order of the readings is the order in which answers came.
+/// Everything that was read, round by round; within a round in the order of the questions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
     /// Where it was taken.

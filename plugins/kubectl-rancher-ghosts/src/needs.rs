@@ -1,7 +1,6 @@
 //! What is read, and when: rows for all machines, whole objects for those that do not look well, one cluster whole when
 //! it is asked for.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rancher_common::finding::access::KUBE_SYSTEM;
@@ -285,7 +284,6 @@ fn parts_do_not_match(snapshot: &Snapshot, fleet: &Fleet, namespace: &str) -> bo
 /// Rows of all machines, whole objects of the suspects.
 fn whole_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet, needs: &mut Vec<Need>) {
     let mut machines = 0;
-    let mut thin = BTreeSet::new();
     for namespace in &fleet.workspaces {
         let namespace = namespace.as_str();
         let rows_of = |kind: &ResourceType| Want::list(kind.clone(), Some(namespace), Form::Table);
@@ -298,14 +296,13 @@ fn whole_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet, needs: &
         }
         let Some(rows) = triage::count(snapshot, namespace) else { continue };
         machines += rows;
-        if triage::too_thin(snapshot, namespace) {
-            thin.insert(namespace);
+        if fleet.too_thin.contains(namespace) {
             needs.push(Need::required(Want::list(MACHINES, Some(namespace), Form::Full), WHY_MACHINE));
             continue;
         }
         let closer: Vec<String> = if question.asks_who() {
-            let rows = triage::rows(snapshot, namespace).unwrap_or_default();
-            rows.into_iter().filter(|row| crate::whois::row_may_match(question, row)).map(|row| row.name).collect()
+            let read = triage::rows(snapshot, namespace).unwrap_or_default();
+            read.rows.into_iter().filter(|row| crate::whois::row_may_match(question, row)).map(|row| row.name).collect()
         } else {
             let here = fleet.clusters.iter().filter(|cluster| cluster.namespace == namespace);
             let suspects = here.flat_map(|cluster| &cluster.machines).filter(|picture| picture.suspect);
@@ -346,7 +343,7 @@ fn whole_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet, needs: &
     };
     for cluster in &fleet.clusters {
         // Rows without the column Ready leave every machine in doubt until the whole objects are there.
-        if thin.contains(cluster.namespace.as_str()) || !cluster.machines.iter().any(closer) {
+        if fleet.too_thin.contains(&cluster.namespace) || !cluster.machines.iter().any(closer) {
             continue;
         }
         if !question.asks_who() {

@@ -671,7 +671,8 @@ fn in_a_very_large_fleet_parts_are_listed_only_where_one_may_be_left() {
         world.register(host, true, Agent::InSync, 10 * DAY);
         world.remove(gone, |object| object["metadata"]["name"] == host.machine);
     };
-    let cases: [(&str, &dyn Fn(&mut World), bool, &[&str]); 4] = [
+    type Change<'a> = &'a dyn Fn(&mut World);
+    let cases: [(&str, Change<'_>, bool, &[&str]); 4] = [
         ("all is well", &|_| {}, false, &[]),
         ("a ghost", &|world| world.register(&GHOST_WORKER, false, Agent::Never, 3 * DAY), false, &["RG101"]),
         ("parts without Machine", &|world| left(world, &POOL_WORKER, &MACHINES), true, &["RG105", "RG106"]),

@@ -82,13 +82,20 @@ pub(crate) fn diagnose(question: &Question, snapshot: &Snapshot) -> Diagnosis {
     leader::judge(&scene, &mut diagnosis);
     let mut rows = Vec::new();
     let mut well = 0;
-    for cluster in fleet.targets(question) {
+    let targets = fleet.targets(question);
+    let all = targets.iter().map(|cluster| cluster.machines.len()).sum();
+    // Of a large fleet those are listed that something is said about.
+    let only_problems = question.target.is_none() && all > LISTED;
+    for cluster in targets {
         let judged: Vec<(&Picture, Judged)> =
             cluster.machines.iter().map(|picture| (picture, machine(&scene, cluster, picture))).collect();
         well += judged.iter().filter(|(_, judged)| judged.findings.is_empty() && !judged.undecided).count();
         clusters::judge(&scene, cluster, &judged, &mut diagnosis);
         for (picture, judged) in judged {
-            rows.push((severity(&judged), row(&scene, cluster, picture, &judged)));
+            let severity = severity(&judged);
+            if severity.is_some() || !only_problems {
+                rows.push((severity, row(&scene, cluster, picture, &judged)));
+            }
             diagnosis.findings.extend(judged.findings);
         }
     }
@@ -98,7 +105,7 @@ pub(crate) fn diagnose(question: &Question, snapshot: &Snapshot) -> Diagnosis {
     clusters::ghosts(&scene, &mut diagnosis);
     nodes::unclaimed(&scene, &mut diagnosis);
     target::keep(&scene, &mut diagnosis);
-    tell_the_well(&scene, well, rows.len(), &mut diagnosis);
+    tell_the_well(&scene, well, all, &mut diagnosis);
     diagnosis.inventory = inventory(&scene, rows);
     diagnosis.findings.extend(unread);
     diagnosis.order();
@@ -229,9 +236,6 @@ fn row(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture, judged: &Judged)
 fn inventory(scene: &Scene<'_>, mut rows: Vec<(Option<Severity>, Row)>) -> Option<Inventory> {
     if let Some(machine) = scene.question.machine() {
         rows.retain(|(_, row)| row.object.name == machine);
-    }
-    if scene.question.target.is_none() && rows.len() > LISTED {
-        rows.retain(|(severity, _)| severity.is_some());
     }
     // Problems first; within them, and below them, by cluster and name.
     rows.sort_by(|(a, left), (b, right)| {

@@ -22,10 +22,10 @@ pub(crate) fn doubts(snapshot: &Snapshot, fleet: &Fleet) -> Vec<(ResourceType, S
     let mut doubts = Vec::new();
     let rows = Rows::of(snapshot, &MACHINES, &fleet.workspaces);
     for namespace in &fleet.workspaces {
-        let Some(names) = rows.names(namespace) else { continue };
         for kind in fleet.infra_kinds.iter().chain([&RKE_BOOTSTRAPS]) {
             let want = Want::list(kind.clone(), Some(namespace), Form::Table);
             let Ok(parts) = snapshot.here().answer(&want) else { continue };
+            let Some(names) = rows.names(namespace) else { break };
             // Whole objects need no second question.
             doubts.extend(
                 parts
@@ -106,6 +106,10 @@ pub(crate) fn orphans(scene: &Scene<'_>) -> Vec<Orphan> {
     {
         return of_a_cluster_that_is_gone(scene, &target.cluster);
     }
+    let parts = whole_parts(snapshot, fleet);
+    if parts.is_empty() {
+        return Vec::new();
+    }
     let mut known: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let rows = Rows::of(snapshot, &MACHINES, &fleet.workspaces);
     let targets = fleet.targets(question);
@@ -142,7 +146,7 @@ pub(crate) fn orphans(scene: &Scene<'_>) -> Vec<Orphan> {
         })
         .collect();
     let mut found = Vec::new();
-    for part in whole_parts(snapshot, fleet) {
+    for part in parts {
         let namespace = part.metadata.namespace.as_deref().unwrap_or_default();
         let Some(names) = known.get(namespace) else { continue };
         let machine = part.machine().map(str::to_owned);

@@ -171,6 +171,8 @@ pub(crate) struct Fleet {
     pub management: Vec<ManagementCluster>,
     /// Namespaces that may hold machines.
     pub workspaces: Vec<String>,
+    /// Those of them whose rows lack what a verdict needs.
+    pub too_thin: BTreeSet<String>,
     /// Kinds of infra machines, CustomMachine first.
     pub infra_kinds: Vec<ResourceType>,
 }
@@ -196,7 +198,7 @@ impl Fleet {
         clusters.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         management.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
         let workspaces: Vec<String> = workspaces.into_iter().collect();
-        let mut fleet = Self { clusters, management, workspaces, infra_kinds };
+        let mut fleet = Self { clusters, management, workspaces, too_thin: BTreeSet::new(), infra_kinds };
         fleet.join(question, snapshot);
         fleet
     }
@@ -239,8 +241,8 @@ impl Fleet {
             }
         }
 
-        let mut by_cluster: BTreeMap<(String, String), Vec<Picture>> = BTreeMap::new();
-        let rows = self.rows(question, snapshot, &machines);
+        let mut by_cluster: HashMap<(String, String), Vec<Picture>> = HashMap::new();
+        let (rows, too_thin) = self.rows(question, snapshot, &machines);
         let suspects: BTreeSet<usize> = triage::suspects(&rows).into_iter().collect();
         for (index, row) in rows.into_iter().enumerate() {
             let suspect = suspects.contains(&index);
@@ -280,6 +282,7 @@ impl Fleet {
             });
         }
 
+        self.too_thin = too_thin;
         let bootstrap_kind = RKE_BOOTSTRAPS;
         let of_infra = infras.iter().flat_map(|(kind, objects)| objects.all().map(move |object| (*kind, object)));
         let mut parts = by_named_cluster(
@@ -314,19 +317,28 @@ impl Fleet {
         }
     }
 
-    /// The rows of the workspaces, or of the one cluster that was asked for.
-    fn rows(&self, question: &Question, snapshot: &Snapshot, machines: &Objects<'_>) -> Vec<Row> {
+    /// The rows of the workspaces, or of the one cluster that was asked for; and the workspaces whose rows say too little.
+    fn rows(&self, question: &Question, snapshot: &Snapshot, machines: &Objects<'_>) -> (Vec<Row>, BTreeSet<String>) {
         if question.target.is_some() {
             let targets: BTreeSet<(&str, &str)> =
                 self.targets(question).iter().map(|c| (c.namespace.as_str(), c.name.as_str())).collect();
-            return machines
+            let rows = machines
                 .all()
                 .filter_map(Machine::read)
                 .map(|machine| triage::row_of(&machine))
                 .filter(|row| targets.contains(&(row.namespace.as_str(), row.cluster.as_str())))
                 .collect();
+            return (rows, BTreeSet::new());
         }
-        self.workspaces.iter().filter_map(|namespace| triage::rows(snapshot, namespace).ok()).flatten().collect()
+        let (mut rows, mut too_thin) = (Vec::new(), BTreeSet::new());
+        for namespace in &self.workspaces {
+            let Ok(read) = triage::rows(snapshot, namespace) else { continue };
+            if read.too_thin {
+                too_thin.insert(namespace.clone());
+            }
+            rows.extend(read.rows);
+        }
+        (rows, too_thin)
     }
 
     /// Which connection leads to a cluster, if one does.

@@ -1,5 +1,6 @@
 //! Finding one object among the readings: asked for by name, in a list, or in a selection.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use rancher_common::resource::ResourceType;
@@ -23,28 +24,26 @@ pub(crate) struct Objects<'a> {
     lists_failed: Option<&'a str>,
 }
 
-/// The names of all objects of a kind, in the namespaces whose rows were read.
+/// The names of all objects of a kind, in the namespaces whose rows were read. They are sorted out when first asked for:
+/// mostly nobody asks.
 #[derive(Debug, Default)]
 pub(crate) struct Rows<'a> {
-    names: BTreeMap<&'a str, HashSet<&'a str>>,
+    read: BTreeMap<&'a str, (&'a [Value], OnceCell<HashSet<&'a str>>)>,
 }
 
 impl<'a> Rows<'a> {
     pub(crate) fn of(snapshot: &'a Snapshot, resource: &ResourceType, namespaces: &'a [String]) -> Self {
-        let rows_of = |namespace: &str| {
+        let rows_of = |namespace: &'a String| {
             let want = Want::list(resource.clone(), Some(namespace), Form::Table);
-            snapshot.here().answer(&want).ok()
+            Some((namespace.as_str(), (snapshot.here().answer(&want).ok()?, OnceCell::new())))
         };
-        let names = namespaces.iter().filter_map(|namespace| {
-            let rows = rows_of(namespace)?;
-            Some((namespace.as_str(), rows.iter().filter_map(|row| row["metadata"]["name"].as_str()).collect()))
-        });
-        Self { names: names.collect() }
+        Self { read: namespaces.iter().filter_map(rows_of).collect() }
     }
 
     /// The names in one namespace, if its rows were read.
     pub(crate) fn names(&self, namespace: &str) -> Option<&HashSet<&'a str>> {
-        self.names.get(namespace)
+        let (rows, names) = self.read.get(namespace)?;
+        Some(names.get_or_init(|| rows.iter().filter_map(|row| row["metadata"]["name"].as_str()).collect()))
     }
 }
 

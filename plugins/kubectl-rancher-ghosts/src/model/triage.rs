@@ -3,7 +3,7 @@
 //! A machine is taken for well only if its row says all of it: phase Running, Ready True, not paused, and a node name that
 //! no other machine of the cluster has. Everything else is read whole. v1beta1 has no column Ready, so there all are read whole.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use rancher_common::snapshot::{Form, Snapshot, Want};
 use serde_json::Value;
@@ -30,23 +30,32 @@ pub(crate) struct Row {
 
 impl Row {
     fn of_cells(object: &Value) -> Option<Self> {
-        let cells = object.get("cells")?;
-        // Two spellings: v1beta2 and v1beta1 (additionalPrinterColumns of the two versions of the CRD).
-        let text = |names: &[&str]| {
-            names.iter().find_map(|name| cells[*name].as_str()).filter(|text| !text.is_empty()).map(str::to_owned)
-        };
-        Some(Self {
+        let mut row = Self {
             namespace: object["metadata"]["namespace"].as_str()?.to_owned(),
             name: object["metadata"]["name"].as_str()?.to_owned(),
-            cluster: text(&["Cluster"])?,
-            node: text(&["Node Name", "NodeName"]),
-            provider_id: text(&["Provider ID", "ProviderID"]),
-            addresses: ["Internal-IP", "External-IP"].iter().filter_map(|name| text(&[*name])).collect(),
-            phase: text(&["Phase"]).unwrap_or_default(),
-            ready: cells.get("Ready").map(|_| text(&["Ready"]).unwrap_or_default()),
-            paused: text(&["Paused"]).as_deref() == Some("True"),
-            age: text(&["Age"]).unwrap_or_default(),
-        })
+            ..Self::default()
+        };
+        let (mut internal, mut external) = (None, None);
+        // One pass: in a fleet this is done for every machine, and again in every round of questions. Two spellings:
+        // v1beta2 and v1beta1 (additionalPrinterColumns of the two versions of the CRD).
+        for (column, cell) in object.get("cells")?.as_object()? {
+            let text = cell.as_str().unwrap_or_default();
+            let some = || (!text.is_empty()).then(|| text.to_owned());
+            match column.as_str() {
+                "Cluster" => text.clone_into(&mut row.cluster),
+                "Node Name" | "NodeName" => row.node = some(),
+                "Provider ID" | "ProviderID" => row.provider_id = some(),
+                "Internal-IP" => internal = some(),
+                "External-IP" => external = some(),
+                "Phase" => text.clone_into(&mut row.phase),
+                "Ready" => row.ready = Some(text.to_owned()),
+                "Paused" => row.paused = text == "True",
+                "Age" => text.clone_into(&mut row.age),
+                _ => {}
+            }
+        }
+        row.addresses = internal.into_iter().chain(external).collect();
+        (!row.cluster.is_empty()).then_some(row)
     }
 
     fn of_machine(machine: &Machine) -> Self {
@@ -85,25 +94,30 @@ pub(crate) fn count(snapshot: &Snapshot, namespace: &str) -> Option<usize> {
     snapshot.here().answer(&rows_of(namespace)).ok().map(<[Value]>::len)
 }
 
-/// The rows of a namespace, or why they could not be read. A row that says less than it should is left to the whole
-/// objects.
-pub(crate) fn rows(snapshot: &Snapshot, namespace: &str) -> Result<Vec<Row>, String> {
-    let objects = snapshot.here().answer(&rows_of(namespace)).map_err(|why| why.to_string())?;
-    Ok(objects
-        .iter()
-        .filter_map(|object| {
-            Row::of_cells(object).or_else(|| Machine::read(object).map(|machine| Row::of_machine(&machine)))
-        })
-        .collect())
+/// The rows of a namespace.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    pub rows: Vec<Row>,
+    /// Whether they lack what a verdict needs, so that whole objects must be read instead: the column Ready, or the
+    /// cluster of one of them.
+    pub too_thin: bool,
 }
 
-/// Whether the rows lack what a verdict needs, so that whole objects must be read instead: the column Ready, or cells
-/// that have no cluster.
-pub(crate) fn too_thin(snapshot: &Snapshot, namespace: &str) -> bool {
-    let Ok(objects) = snapshot.here().answer(&rows_of(namespace)) else { return false };
-    objects.iter().filter_map(|object| object.get("cells")).any(|cells| {
-        cells.get("Ready").is_none() || cells["Cluster"].as_str().is_none_or(str::is_empty) || cells["Name"].is_null()
-    })
+/// The rows of a namespace, or why they could not be read. A row that says less than it should is left to the whole
+/// objects.
+pub(crate) fn rows(snapshot: &Snapshot, namespace: &str) -> Result<Rows, String> {
+    let objects = snapshot.here().answer(&rows_of(namespace)).map_err(|why| why.to_string())?;
+    let mut read = Rows { rows: Vec::with_capacity(objects.len()), too_thin: false };
+    for object in objects {
+        if object.get("cells").is_none() {
+            read.rows.extend(Machine::read(object).map(|machine| Row::of_machine(&machine)));
+            continue;
+        }
+        let row = Row::of_cells(object);
+        read.too_thin |= row.as_ref().is_none_or(|row| row.ready.is_none());
+        read.rows.extend(row);
+    }
+    Ok(read)
 }
 
 /// Whether the rows of Cluster API's Clusters do not say what is paused: v1beta1 has no such column.
@@ -115,7 +129,7 @@ pub(crate) fn no_word_of_pauses(snapshot: &Snapshot, namespace: &str) -> bool {
 
 /// Which rows need a closer look; by index.
 pub(crate) fn suspects(rows: &[Row]) -> Vec<usize> {
-    let mut claims: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
+    let mut claims: HashMap<(&str, &str, &str), usize> = HashMap::new();
     for row in rows {
         if let Some(node) = &row.node {
             *claims.entry((&row.namespace, &row.cluster, node)).or_default() += 1;
