@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.."
 cargo fmt --all --check
 cargo clippy --locked --workspace --all-targets -- -D warnings
 # The tests that need the control plane are no default targets; they are linted all the same.
-cargo clippy --locked --workspace --test cluster --test bench -- -D warnings
+cargo clippy --locked --workspace --test cluster --test bench --test bench-fleet -- -D warnings
 RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
 for script in tests/scripts/*.sh tests/control-plane/build.sh; do
     sh -n "$script"
