@@ -110,6 +110,10 @@ fn machines() {
 
     // A cluster that is not reached holds the deletion of a machine whose Node is known.
     world.join("edge", GHOST, "node02");
+    // Before its own copy of the Node has come, the controller takes the Node for gone and skips the drain.
+    eventually("the controller has seen the new Node", LIMIT, || {
+        edge.get(&["node", "node02"])["metadata"]["annotations"]["cluster.x-k8s.io/machine"] == GHOST
+    });
     world.reachable("edge", false);
     delete(&world, GHOST);
     eventually("its draining fails", LIMIT, || {
