@@ -61,7 +61,7 @@ fn expect_refusal(world: &World, target: &str, words: &str) {
     assert!(!output.says("Plan "), "{output}");
 }
 
-/// Starts these machines at the same time and waits until each has its Node.
+/// Starts these machines at the same time and waits until each has its Node, and its agent has done what its plan says.
 fn join_all(world: &World, cluster: &str, machines: &[(&str, &str)]) {
     for (machine, node) in machines {
         world.join(cluster, machine, node);
@@ -70,6 +70,11 @@ fn join_all(world: &World, cluster: &str, machines: &[(&str, &str)]) {
         eventually(&format!("{machine} has {node}"), LIMIT, || {
             let object = world.machine_object(machine);
             object["status"]["nodeRef"]["name"] == *node && object["status"]["phase"] == "Running"
+        });
+        // Cluster API may be first; an agent that has not answered within the grace of a second counts as silent here.
+        eventually(&format!("{machine}'s plan is applied"), LIMIT, || {
+            let secret = plan_secret(world, machine);
+            !secret["data"]["plan"].is_null() && secret["data"]["appliedPlan"] == secret["data"]["plan"]
         });
     }
 }
@@ -87,14 +92,15 @@ fn edge(world: &World) {
     eventually("all plans are applied", LIMIT, || world.waits_for("edge").is_empty());
 }
 
+fn plan_secret(world: &World, machine: &str) -> Value {
+    world.get(&["secret", "-n", "fleet-default", &format!("{machine}-machine-plan")])
+}
+
 /// Registers a worker that never joins, and waits until it counts as a ghost.
 fn ghost(world: &World, machine: &str) {
     world.machine("edge", machine, "worker");
     // Before it has a plan it is called a ghost as well, for lack of a Secret, but not for a moment in between.
-    eventually("it is planned", LIMIT, || {
-        let secret = world.get(&["secret", "-n", "fleet-default", &format!("{machine}-machine-plan")]);
-        !secret["data"]["plan"].is_null()
-    });
+    eventually("it is planned", LIMIT, || !plan_secret(world, machine)["data"]["plan"].is_null());
     let target = format!("edge/{machine}");
     eventually("it is a ghost", LIMIT, || plugin(world, &["check", &target]).args(QUICK).run().code == 3);
 }

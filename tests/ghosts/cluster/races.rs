@@ -77,7 +77,7 @@ fn a_finalizer_is_never_taken_off_an_object_that_changed() {
     std::thread::sleep(Duration::from_secs(7));
     let path = format!("/namespaces/fleet-default/custommachines/{GHOST}");
     let output = race(&world, &target, &Match::of("PATCH", &path).dry_run(false), || {
-        // Somebody else's finalizer comes first in the list now.
+        // Somebody touches it in between.
         world.kubectl(&[
             "patch",
             "custommachine",

@@ -74,6 +74,7 @@ fn finalizers_that_nobody_takes_off() {
         let infra = world.get(&["custommachines.rke.cattle.io", "-n", "fleet-default", ghost]);
         bootstrap["metadata"]["finalizers"].is_array() && infra["metadata"]["finalizers"].is_array()
     });
+    eventually("the planner waits for it", LIMIT, || world.waits_for("edge").contains(ghost));
     world.provisioner(false);
     delete(&world, ghost);
     eventually("it waits for its infra machine", LIMIT, || step(&world, ghost) == "WaitingForInfrastructureDeletion");
