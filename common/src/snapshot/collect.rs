@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -223,20 +223,29 @@ impl Collector {
                 let mut query = Vec::new();
                 query.extend(selector.as_deref().map(|selector| ("labelSelector", selector)));
                 query.extend(fields.as_deref().map(|fields| ("fieldSelector", fields)));
-                let (accept, page) = match form {
+                let accept = match form {
                     Form::Count => return Ok(Content::Count(api.count(&with_query(&path, &query)).await?)),
-                    Form::Full => (None, PAGE),
-                    Form::Metadata => (Some(ACCEPT_METADATA_LIST), PAGE),
+                    Form::Full => None,
+                    Form::Metadata => Some(ACCEPT_METADATA_LIST),
                     Form::Table => {
                         query.push(("includeObject", "None"));
-                        // In one piece: rows are small, and the server makes each page from a list of its own.
-                        (Some(ACCEPT_TABLE), 0)
+                        let rows_of = async |selector: Option<&str>| {
+                            let mut query = query.clone();
+                            query.extend(selector.map(|selector| ("labelSelector", selector)));
+                            // In one piece: rows are small, and the server makes each page from a list of its own.
+                            let answer = api.list(&with_query(&path, &query), Some(ACCEPT_TABLE), 0).await?;
+                            Ok::<_, ApiError>(rows(body_of(answer), namespace.as_deref()))
+                        };
+                        let Some(label) = need.halved_by.filter(|_| selector.is_none()) else {
+                            return Ok(Content::Objects(rows_of(None).await?));
+                        };
+                        let without = format!("!{label}");
+                        let (with, without) =
+                            futures::try_join!(rows_of(Some(label)), rows_of(Some(without.as_str())))?;
+                        return Ok(Content::Objects(joined(with, without)));
                     }
                 };
-                let mut body = body_of(api.list(&with_query(&path, &query), accept, page).await?);
-                if *form == Form::Table {
-                    return Ok(Content::Objects(rows(body, namespace.as_deref())));
-                }
+                let mut body = body_of(api.list(&with_query(&path, &query), accept, PAGE).await?);
                 let mut items = match body.get_mut("items").map(Value::take) {
                     Some(Value::Array(items)) => items,
                     _ => Vec::new(),
@@ -341,6 +350,7 @@ fn distinct(needs: impl Iterator<Item = Need>) -> Vec<Need> {
                 other.required |= need.required;
                 other.reveal |= need.reveal;
                 other.again_after = other.again_after.max(need.again_after);
+                other.halved_by = other.halved_by.or(need.halved_by);
             }
             Entry::Vacant(new) => {
                 new.insert(open.len());
@@ -387,6 +397,14 @@ fn rows(mut table: Value, namespace: Option<&str>) -> Vec<Value> {
             Value::Object(row)
         })
         .collect()
+}
+
+/// The rows of two answers. Those are of two moments: an object that was made anew in between is in both.
+fn joined(mut rows: Vec<Value>, more: Vec<Value>) -> Vec<Value> {
+    let name_of = |row: &Value| row["metadata"]["name"].as_str().map(str::to_owned);
+    let known: HashSet<String> = rows.iter().filter_map(name_of).collect();
+    rows.extend(more.into_iter().filter(|row| name_of(row).is_none_or(|name| !known.contains(&name))));
+    rows
 }
 
 /// Poisoning would mean a panic while a number was stored: the number is still good.

@@ -265,19 +265,26 @@ pub struct Need {
     pub again_after: Option<Duration>,
     /// Keep secrets in it, because the user has asked for one to be shown. Such a reading is never saved.
     pub reveal: bool,
+    /// Ask for the rows of a table in two selections side by side: of those objects that have this label, and of the
+    /// others.
+    pub halved_by: Option<&'static str>,
 }
 
 impl Need {
+    fn new(want: Want, why: Cow<'static, str>, required: bool) -> Self {
+        Self { want, why, required, place: Place::Here, again_after: None, reveal: false, halved_by: None }
+    }
+
     /// A reading without which there is no verdict.
     #[must_use]
     pub fn required(want: Want, why: impl Into<Cow<'static, str>>) -> Self {
-        Self { want, why: why.into(), required: true, place: Place::Here, again_after: None, reveal: false }
+        Self::new(want, why.into(), true)
     }
 
     /// A reading that adds to the verdict.
     #[must_use]
     pub fn optional(want: Want, why: impl Into<Cow<'static, str>>) -> Self {
-        Self { want, why: why.into(), required: false, place: Place::Here, again_after: None, reveal: false }
+        Self::new(want, why.into(), false)
     }
 
     /// The same reading once more, at least `pause` after the first.
@@ -291,6 +298,14 @@ impl Need {
     #[must_use]
     pub fn at(mut self, place: &Place) -> Self {
         self.place = place.clone();
+        self
+    }
+
+    /// The same reading in two halves, told apart by a label that an object keeps as long as it lives: the server makes
+    /// the rows of one answer on one core, and for many rows that is what takes time.
+    #[must_use]
+    pub fn halved_by(mut self, label: &'static str) -> Self {
+        self.halved_by = Some(label);
         self
     }
 

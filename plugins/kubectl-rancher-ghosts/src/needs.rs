@@ -116,7 +116,7 @@ pub(crate) fn of_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet) 
     if question.target.is_none() {
         // Before it is known which workspaces there are: the rows take the server longest.
         let usual = WORKSPACES.iter().filter(|ws| question.namespace.as_deref().is_none_or(|asked| asked == **ws));
-        needs.extend(usual.map(|namespace| Need::required(triage::rows_of(namespace), WHY_MACHINES)));
+        needs.extend(usual.flat_map(|namespace| rows(question, namespace)));
     }
     if question.target.is_some() {
         match fleet.targets(question)[..] {
@@ -281,18 +281,22 @@ fn parts_do_not_match(snapshot: &Snapshot, fleet: &Fleet, namespace: &str) -> bo
     bootstraps != machines || infra != machines || of_namespace.flat_map(|cluster| &cluster.machines).any(lacks_a_part)
 }
 
+/// The rows of a workspace: of its machines, and of Cluster API's Clusters. A machine keeps the roles it was made with.
+fn rows(question: &Question, namespace: &str) -> impl Iterator<Item = Need> + use<> {
+    let machines = Need::required(triage::rows_of(namespace), WHY_MACHINES).halved_by(Role::Worker.label());
+    let clusters = Want::list(CAPI_CLUSTERS, Some(namespace), Form::Table);
+    let clusters = (!question.asks_who()).then(|| Need::optional(clusters, WHY_CAPI));
+    std::iter::once(machines).chain(clusters)
+}
+
 /// Rows of all machines, whole objects of the suspects.
 fn whole_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet, needs: &mut Vec<Need>) {
     let mut machines = 0;
     for namespace in &fleet.workspaces {
         let namespace = namespace.as_str();
-        let rows_of = |kind: &ResourceType| Want::list(kind.clone(), Some(namespace), Form::Table);
-        needs.push(Need::required(rows_of(&MACHINES), WHY_MACHINES));
-        if !question.asks_who() {
-            needs.push(Need::optional(rows_of(&CAPI_CLUSTERS), WHY_CAPI));
-            if triage::no_word_of_pauses(snapshot, namespace) {
-                needs.push(Need::optional(Want::list(CAPI_CLUSTERS, Some(namespace), Form::Full), WHY_CAPI));
-            }
+        needs.extend(rows(question, namespace));
+        if !question.asks_who() && triage::no_word_of_pauses(snapshot, namespace) {
+            needs.push(Need::optional(Want::list(CAPI_CLUSTERS, Some(namespace), Form::Full), WHY_CAPI));
         }
         let Some(rows) = triage::count(snapshot, namespace) else { continue };
         machines += rows;

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::machine::{Condition, Machine, PAUSED, Reference, Role, conditions};
 use super::objects::{ControlPlane, MACHINE_NAME, Node, Part, PlanSecret, reference};
-use super::reading::{Objects, Seen};
+use super::reading::{NOT_READ, Objects, Seen};
 use super::triage::{self, Row};
 use crate::Question;
 
@@ -249,13 +249,13 @@ impl Fleet {
             let machine = typed(machines.get(&row.namespace, &row.name), Machine::read);
             let whole = machine.as_ref().ok().and_then(Option::as_ref);
             let part = |wanted: Option<&Reference>| match wanted {
-                None => whole.map_or_else(|| Err("not read".to_owned()), |_| Ok(None)),
+                None => whole.map_or_else(|| Err(NOT_READ), |_| Ok(None)),
                 Some(wanted) if wanted.kind == RKE_BOOTSTRAPS.kind => {
                     typed(bootstraps.get(&row.namespace, &wanted.name), |o| Part::read(&RKE_BOOTSTRAPS, o))
                 }
                 Some(wanted) => match infras.iter().find(|(kind, _)| kind.kind == wanted.kind) {
                     Some((kind, objects)) => typed(objects.get(&row.namespace, &wanted.name), |o| Part::read(kind, o)),
-                    None => Err(format!("the kind {} is not known", wanted.kind)),
+                    None => Err(format!("the kind {} is not known", wanted.kind).into()),
                 },
             };
             let bootstrap = part(whole.and_then(|machine| machine.bootstrap.as_ref()));
@@ -268,7 +268,7 @@ impl Fleet {
                         Err(_) if selected(snapshot, &row.namespace, &row.cluster) => Ok(None),
                         other => typed(other, PlanSecret::read),
                     },
-                    None => Err("not read".to_owned()),
+                    None => Err(NOT_READ),
                 },
             };
             let key = (row.namespace.clone(), row.cluster.clone());
@@ -312,7 +312,7 @@ impl Fleet {
         if question.target.is_none() && !question.asks_who() {
             let well = self.clusters.iter_mut().flat_map(|cluster| &mut cluster.machines).filter(|p| !p.suspect);
             for picture in well {
-                picture.plan = Err("not read".to_owned());
+                picture.plan = Err(NOT_READ);
             }
         }
     }
@@ -426,10 +426,10 @@ fn cluster(object: &Value, management: &HashMap<&str, &ManagementCluster>) -> Op
         id,
         conditions: conditions(&object["status"]["conditions"]),
         metadata,
-        capi_paused: Err("not read".to_owned()),
-        control_plane: Err("not read".to_owned()),
+        capi_paused: Err(NOT_READ),
+        control_plane: Err(NOT_READ),
         machines: Vec::new(),
-        nodes: Err("not read".to_owned()),
+        nodes: Err(NOT_READ.into_owned()),
         place: None,
         parts: Vec::new(),
         secrets: Vec::new(),
@@ -444,7 +444,7 @@ fn boxed<T>(seen: Seen<T>) -> Seen<Box<T>> {
 fn typed<T>(seen: Seen<&Value>, read: impl Fn(&Value) -> Option<T>) -> Seen<T> {
     match seen? {
         None => Ok(None),
-        Some(object) => read(object).map(Some).ok_or_else(|| "it has another shape than its kind".to_owned()),
+        Some(object) => read(object).map(Some).ok_or_else(|| "it has another shape than its kind".into()),
     }
 }
 
@@ -497,12 +497,12 @@ fn capi_paused(
             .map(|object| object["spec"]["paused"] == true || !object["metadata"]["annotations"][PAUSED].is_null()));
     }
     match rows.get(namespace) {
-        None => Err("not read".to_owned()),
-        Some(Err(why)) => Err(why.clone()),
+        None => Err(NOT_READ),
+        Some(Err(why)) => Err(why.clone().into()),
         Some(Ok(rows)) => match rows.get(name) {
             None => Ok(None),
             Some(Some(paused)) => Ok(Some(*paused == "True")),
-            Some(None) => Err("the server has no column Paused".to_owned()),
+            Some(None) => Err("the server has no column Paused".into()),
         },
     }
 }

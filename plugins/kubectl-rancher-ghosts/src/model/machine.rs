@@ -38,7 +38,7 @@ impl Role {
     pub(crate) const ALL: [Self; 3] = [Self::Etcd, Self::ControlPlane, Self::Worker];
 
     /// Rancher's label on Machines, bootstraps and plan Secrets (rancher/rancher pkg/capr/common.go).
-    fn label(self) -> &'static str {
+    pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Etcd => "rke.cattle.io/etcd-role",
             Self::ControlPlane => "rke.cattle.io/control-plane-role",

@@ -1,5 +1,6 @@
 //! Finding one object among the readings: asked for by name, in a list, or in a selection.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -8,7 +9,10 @@ use rancher_common::snapshot::{Content, Form, Place, Snapshot, Want};
 use serde_json::Value;
 
 /// An object that is there, proven absent, or unknown for a reason.
-pub(crate) type Seen<T> = Result<Option<T>, String>;
+pub(crate) type Seen<T> = Result<Option<T>, Cow<'static, str>>;
+
+/// Why something that nobody asked for is unknown.
+pub(crate) const NOT_READ: Cow<'static, str> = Cow::Borrowed("not read");
 
 /// All whole objects of a kind that were read, and what is known of the others.
 #[derive(Debug, Default)]
@@ -96,7 +100,11 @@ impl<'a> Objects<'a> {
         if self.not_served || complete || self.absent.contains(&key) {
             return Ok(None);
         }
-        Err(self.failed.get(&key).copied().or(self.lists_failed).unwrap_or("not read").to_owned())
+        match self.failed.get(&key).copied().or(self.lists_failed) {
+            Some(why) => Err(why.to_owned().into()),
+            // Of most machines of a fleet.
+            None => Err(NOT_READ),
+        }
     }
 
     /// Whether an object is proven absent: asked for by its name, or not among the rows of its namespace.
