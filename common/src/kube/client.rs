@@ -30,6 +30,7 @@ use hyper_util::{
     rt::TokioExecutor,
 };
 use jiff::{Timestamp, fmt::rfc2822};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tower::{BoxError, Layer as _, Service as _, ServiceExt as _, util::BoxCloneSyncService};
 use tower_http::decompression::DecompressionLayer;
@@ -97,9 +98,9 @@ const RESERVE_LIMIT: usize = 16 * 1024 * 1024;
 
 /// What the server answered.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct Answer<T = Value> {
     /// The JSON document; for a list over several pages, all of it in one.
-    pub body: Value,
+    pub body: T,
     /// The server's clock when it answered (`Date`, whole seconds); of the first page for a list.
     pub date: Option<Timestamp>,
     /// This machine's clock when the request was about to be sent.
@@ -324,13 +325,13 @@ impl Api {
     /// Reads one JSON document in the form that `accept` asks for, e.g. [`ACCEPT_TABLE`].
     ///
     /// # Errors
-    /// As [`Api::get`].
-    pub async fn get_as(&self, path: &str, accept: &str) -> Result<Answer, ApiError> {
+    /// As [`Api::get`], and when the answer has another form.
+    pub async fn get_as<T: DeserializeOwned>(&self, path: &str, accept: &str) -> Result<Answer<T>, ApiError> {
         self.json(&Outgoing::read(path, accept)).await
     }
 
-    /// Reads a whole collection in pages of `page` objects (0: in one piece) and answers it as one `List`, one
-    /// `PartialObjectMetadataList` or one `Table`.
+    /// Reads a whole collection in pages of `page` objects and answers it as one `List` or one
+    /// `PartialObjectMetadataList`.
     ///
     /// # Errors
     /// As [`Api::get`]; when the server forgets the list half-way (410 `Expired`) it is started once more.
@@ -353,7 +354,7 @@ impl Api {
     /// # Errors
     /// As [`Api::list`].
     pub async fn count(&self, path: &str) -> Result<usize, ApiError> {
-        let one = self.get_as(&path::with_query(path, &[("limit", "1")]), ACCEPT_METADATA_LIST).await?.body;
+        let one: Value = self.get_as(&path::with_query(path, &[("limit", "1")]), ACCEPT_METADATA_LIST).await?.body;
         let here = items_of(&one);
         let metadata = &one["metadata"];
         if metadata["continue"].as_str().is_none_or(str::is_empty) {
@@ -367,26 +368,21 @@ impl Api {
 
     /// All pages of a collection; an error comes with whether there was a page before it.
     async fn pages(&self, path: &str, accept: &str, page: usize) -> Result<Answer, (ApiError, bool)> {
-        if page == 0 {
-            return self.get_as(path, accept).await.map_err(|error| (error, false));
-        }
         let limit = page.to_string();
-        let mut whole =
+        let mut whole: Answer =
             self.get_as(&path::with_query(path, &[("limit", &limit)]), accept).await.map_err(|error| (error, false))?;
         let mut next = take_continue(&mut whole.body);
         while let Some(token) = next {
-            let part = self
+            let part: Answer = self
                 .get_as(&path::with_query(path, &[("limit", &limit), ("continue", &token)]), accept)
                 .await
                 .map_err(|error| (error, true))?;
             let mut part = part.body;
             next = take_continue(&mut part);
-            for key in ["items", "rows"] {
-                if let Value::Array(more) = part[key].take() {
-                    match whole.body.get_mut(key) {
-                        Some(Value::Array(all)) => all.extend(more),
-                        _ => whole.body[key] = Value::Array(more),
-                    }
+            if let Value::Array(more) = part["items"].take() {
+                match whole.body.get_mut("items") {
+                    Some(Value::Array(all)) => all.extend(more),
+                    _ => whole.body["items"] = Value::Array(more),
                 }
             }
         }
@@ -508,7 +504,7 @@ impl Api {
         self.inner.warnings.lock().map(|warnings| warnings.clone()).unwrap_or_default()
     }
 
-    async fn json(&self, request: &Outgoing<'_>) -> Result<Answer, ApiError> {
+    async fn json<T: DeserializeOwned>(&self, request: &Outgoing<'_>) -> Result<Answer<T>, ApiError> {
         let (head, bytes) = self.repeat(request).await?;
         let body = serde_json::from_slice(&bytes).map_err(|problem| {
             let mut error = error::from_bad_body(&request.what, &head.content_type, &bytes, &problem);

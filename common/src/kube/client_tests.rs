@@ -14,7 +14,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 use serde_json::{Value, json};
 
 use super::{
-    client::{ACCEPT_TABLE, Api, Timeouts, connect},
+    client::{ACCEPT_METADATA_LIST, Api, Timeouts, connect},
     error::{ApiError, ApiErrorKind, ConnectError},
 };
 
@@ -612,20 +612,12 @@ async fn lists_are_paged_and_put_together() {
     let stub = Stub::new([page(&[1], Some("a")), status(403, "Forbidden", "no", json!({}))]);
     assert_eq!(stub.api().list(path, None, 1).await.unwrap_err().kind, ApiErrorKind::Forbidden);
 
-    // Tables have rows, and an empty list may have null.
-    let rows = |rows: Value, next: &str| {
-        ok(&json!({"kind": "Table", "columnDefinitions": [], "metadata": {"continue": next}, "rows": rows}))
-    };
-    let stub =
-        Stub::new([rows(Value::Null, "n"), rows(json!([{"cells": [1]}]), "m"), rows(json!([{"cells": [2]}]), "")]);
-    let answer = stub.api().list(path, Some(ACCEPT_TABLE), 1).await.unwrap();
-    assert_eq!(answer.body["rows"], json!([{"cells": [1]}, {"cells": [2]}]));
-    assert!(stub.requests()[1].contains(ACCEPT_TABLE));
-
-    // No paging asked for.
-    let stub = Stub::new([page(&[1], None)]);
-    stub.api().list(path, None, 0).await.unwrap();
-    assert!(!stub.requests()[0].contains("limit"));
+    // An empty list may have null.
+    let list = |items: Value, next: &str| ok(&json!({"metadata": {"continue": next}, "items": items}));
+    let stub = Stub::new([list(Value::Null, "n"), list(json!([1]), "m"), list(json!([2]), "")]);
+    let answer = stub.api().list(path, Some(ACCEPT_METADATA_LIST), 1).await.unwrap();
+    assert_eq!(answer.body["items"], json!([1, 2]));
+    assert!(stub.requests()[1].contains(ACCEPT_METADATA_LIST));
 }
 
 #[tokio::test]

@@ -86,6 +86,7 @@ struct IndexEntry {
 #[serde(rename_all = "camelCase")]
 enum Answer {
     Objects(String),
+    Table(String),
     Log(String),
     Count(usize),
     Absent,
@@ -172,6 +173,12 @@ fn files_of(snapshot: &Snapshot, tool: &str) -> Result<Vec<(String, String)>, Bu
                     .map_err(|error| malformed(&name, &error))?;
                 files.push((name.clone(), text));
                 Answer::Objects(name)
+            }
+            Content::Table(table) => {
+                let name = unique(&mut taken, &stem(&reading.place, &reading.want), "table.yaml");
+                let text = yaml::write(table).map_err(|error| malformed(&name, &error))?;
+                files.push((name.clone(), text));
+                Answer::Table(name)
             }
             Content::Text(text) => {
                 let name = unique(&mut taken, &stem(&reading.place, &reading.want), "log");
@@ -275,6 +282,9 @@ pub fn load(path: &Path) -> Result<Snapshot, BundleError> {
             Answer::NotServed => Content::NotServed,
             Answer::Failed(failure) => Content::Failed(failure),
             Answer::Log(file) => Content::Text(source.file(path, &file)?),
+            Answer::Table(file) => Content::Table(
+                yaml::read(&source.file(path, &file)?).map_err(|error| malformed(&file, error.to_string()))?,
+            ),
             Answer::Objects(file) => {
                 let list: Value =
                     yaml::read(&source.file(path, &file)?).map_err(|error| malformed(&file, error.to_string()))?;
@@ -368,7 +378,7 @@ fn strip_common_directory(
 mod tests {
     use super::*;
     use crate::kinds::{LEASES, PODS};
-    use crate::snapshot::Form;
+    use crate::snapshot::{Form, Table};
     use serde_json::json;
 
     fn sample() -> Snapshot {
@@ -419,6 +429,10 @@ mod tests {
                 Content::Text("a\nb\n".into()),
             ),
             reading(Want::list(PODS, Some("kube-system"), Form::Count), Content::Count(9_999)),
+            reading(
+                Want::list(PODS, Some("kube-system"), Form::Table),
+                Content::Table(Table { columns: vec!["Name".into()], rows: vec![vec!["a".into()], Vec::new()] }),
+            ),
         ];
         snapshot
     }

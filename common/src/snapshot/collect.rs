@@ -1,15 +1,14 @@
 //! Reading from a live cluster: concurrently, paged, tolerant. What fails becomes part of the snapshot.
 
-use std::borrow::Cow;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::{Content, Failure, Form, Need, Origin, Place, Reading, Snapshot, Want, redact_object, redact_text};
+use super::{Content, Failure, Form, Need, Origin, Place, Reading, Snapshot, Table, Want, redact_object, redact_text};
 use crate::kube::client::{ACCEPT_METADATA_LIST, ACCEPT_TABLE, Answer, Api};
 use crate::kube::error::{ApiError, ApiErrorKind};
 use crate::kube::path::{resource_path, with_query};
@@ -203,8 +202,7 @@ impl Collector {
 
     async fn content_from(&self, endpoint: &Endpoint, need: &Need) -> Result<Content, ApiError> {
         let api = &endpoint.api;
-        // The clock that ages are told by is that of the cluster of `--context`.
-        let body_of = |answer: Answer| if need.place.is_here() { self.remember_clock(answer) } else { answer.body };
+        let body_of = |answer: Answer| self.body(&need.place, answer);
         match &need.want {
             Want::Get { resource, namespace, name } => {
                 let Some(path) = self.path(endpoint, resource, namespace.as_deref(), Some(name)).await? else {
@@ -233,16 +231,16 @@ impl Collector {
                             let mut query = query.clone();
                             query.extend(selector.map(|selector| ("labelSelector", selector)));
                             // In one piece: rows are small, and the server makes each page from a list of its own.
-                            let answer = api.list(&with_query(&path, &query), Some(ACCEPT_TABLE), 0).await?;
-                            Ok::<_, ApiError>(rows(body_of(answer), namespace.as_deref()))
+                            let answer = api.get_as(&with_query(&path, &query), ACCEPT_TABLE).await?;
+                            Ok::<_, ApiError>(Table::of_answer(self.body(&need.place, answer)))
                         };
                         let Some(label) = need.halved_by.filter(|_| selector.is_none()) else {
-                            return Ok(Content::Objects(rows_of(None).await?));
+                            return Ok(Content::Table(rows_of(None).await?));
                         };
                         let without = format!("!{label}");
                         let (with, without) =
                             futures::try_join!(rows_of(Some(label)), rows_of(Some(without.as_str())))?;
-                        return Ok(Content::Objects(joined(with, without)));
+                        return Ok(Content::Table(with.joined(without)));
                     }
                 };
                 let mut body = body_of(api.list(&with_query(&path, &query), accept, PAGE).await?);
@@ -324,10 +322,11 @@ impl Collector {
         Ok(version)
     }
 
-    /// Learns the server's clock from an answer and hands on its body.
-    fn remember_clock(&self, answer: Answer) -> Value {
+    /// Learns the clock of the cluster of `--context`, which ages are told by, from an answer and hands on its body.
+    fn body<T>(&self, place: &Place, answer: Answer<T>) -> T {
         let mut known = lock(&self.skew_seconds);
-        if known.is_none()
+        if place.is_here()
+            && known.is_none()
             && let Some(date) = answer.date
         {
             // Half-way between sending and receiving; `Date` is cut to whole seconds, so half a second is missing.
@@ -361,52 +360,6 @@ fn distinct(needs: impl Iterator<Item = Need>) -> Vec<Need> {
     open
 }
 
-/// The rows of a Table as objects: the name where an object has it, and the cells by the names of their columns. A
-/// `Table` without rows of its own is an empty list.
-fn rows(mut table: Value, namespace: Option<&str>) -> Vec<Value> {
-    let columns: Vec<String> = table["columnDefinitions"]
-        .as_array()
-        .map(|all| all.iter().map(|column| column["name"].as_str().unwrap_or_default().to_owned()).collect())
-        .unwrap_or_default();
-    let Some(Value::Array(rows)) = table.get_mut("rows").map(Value::take) else { return Vec::new() };
-    rows.into_iter()
-        .map(|mut row| {
-            let cells = match row["cells"].take() {
-                Value::Array(cells) => cells,
-                _ => Vec::new(),
-            };
-            let mut metadata = Map::with_capacity(2);
-            if let Some(namespace) = namespace {
-                metadata.insert("namespace".to_owned(), namespace.into());
-            }
-            let cells: Map<String, Value> = columns
-                .iter()
-                .zip(cells)
-                .map(|(column, cell)| match cell {
-                    Value::String(text) => match redact_text(&text) {
-                        Cow::Borrowed(_) => (column.clone(), Value::String(text)),
-                        Cow::Owned(clean) => (column.clone(), Value::String(clean)),
-                    },
-                    other => (column.clone(), other),
-                })
-                .collect();
-            metadata.insert("name".to_owned(), cells.get("Name").cloned().unwrap_or_default());
-            let mut row = Map::with_capacity(2);
-            row.insert("metadata".to_owned(), Value::Object(metadata));
-            row.insert("cells".to_owned(), Value::Object(cells));
-            Value::Object(row)
-        })
-        .collect()
-}
-
-/// The rows of two answers. Those are of two moments: an object that was made anew in between is in both.
-fn joined(mut rows: Vec<Value>, more: Vec<Value>) -> Vec<Value> {
-    let name_of = |row: &Value| row["metadata"]["name"].as_str().map(str::to_owned);
-    let known: HashSet<String> = rows.iter().filter_map(name_of).collect();
-    rows.extend(more.into_iter().filter(|row| name_of(row).is_none_or(|name| !known.contains(&name))));
-    rows
-}
-
 /// Poisoning would mean a panic while a number was stored: the number is still good.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -427,23 +380,6 @@ pub fn failure(error: &ApiError) -> Failure {
 mod tests {
     use super::*;
     use crate::kinds::PODS;
-    use serde_json::json;
-
-    #[test]
-    fn rows_become_objects() {
-        let table = json!({
-            "kind": "Table",
-            "columnDefinitions": [{"name": "Name"}, {"name": "Phase"}, {"name": "Message"}],
-            "rows": [{"cells": ["m1", "Running", "password=hunter2"]}, {"cells": ["m2"]}, {"cells": null}],
-        });
-        let rows = rows(table, Some("fleet-default"));
-        assert_eq!(rows[0]["metadata"], json!({"namespace": "fleet-default", "name": "m1"}));
-        assert_eq!(rows[0]["cells"]["Phase"], "Running");
-        assert!(!rows[0].to_string().contains("hunter2"), "{}", rows[0]);
-        assert_eq!(rows[1]["cells"], json!({"Name": "m2"}));
-        assert_eq!(rows[2]["metadata"]["name"], Value::Null);
-        assert!(super::rows(json!({"kind": "Table", "rows": null}), None).is_empty());
-    }
 
     #[test]
     fn the_same_question_to_two_clusters_is_asked_twice() {

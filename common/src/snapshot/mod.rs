@@ -6,12 +6,14 @@ mod collect;
 mod machine_plan;
 mod need;
 mod redact;
+mod table;
 
 pub use bundle::{BundleError, load, save};
 pub use collect::{Collector, failure};
 pub use machine_plan::{MACHINE_PLAN, MACHINE_PLAN_TYPE, MachinePlan, ProbeStatus};
 pub use need::{Form, Need, Place, Right, Want};
 pub use redact::{redact_object, redact_text};
+pub use table::Table;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -82,6 +84,8 @@ pub struct Failure {
 pub enum Content {
     /// The objects of a list, or the one object that was asked for.
     Objects(Vec<Value>),
+    /// The rows of a list, without the objects.
+    Table(Table),
     /// How many objects a list has, without them.
     Count(usize),
     /// The object does not exist: the server said 404 for it.
@@ -304,7 +308,7 @@ impl<'a> View<'a> {
                     && namespace.is_none_or(|ns| object["metadata"]["namespace"].as_str() == Some(ns))
             })),
             Content::Absent | Content::NotServed => Ok(None),
-            Content::Text(_) | Content::Count(_) => Err(Unread::NotAsked),
+            Content::Text(_) | Content::Count(_) | Content::Table(_) => Err(Unread::NotAsked),
             Content::Failed(failure) => Err(Unread::Failed(failure)),
         }
     }
@@ -350,18 +354,33 @@ impl<'a> View<'a> {
             .collect())
     }
 
-    /// The objects of the newest answer to exactly this question (a selection, metadata, rows of a table), or to the
-    /// same one for whole objects.
+    /// The objects of the newest answer to exactly this question (a selection, metadata), or to the same one for whole
+    /// objects.
     ///
     /// # Errors
     /// When it was not asked or could not be read.
     pub fn answer(self, want: &Want) -> Result<&'a [Value], Unread<'a>> {
-        let reading = self
-            .answers_to(want)
+        self.newest_answer(want)?.objects()
+    }
+
+    /// The rows of the newest answer to this question for a table, or the whole objects of the same one.
+    ///
+    /// # Errors
+    /// When it was not asked or could not be read.
+    pub fn shown(self, want: &Want) -> Result<Shown<'a>, Unread<'a>> {
+        let reading = self.newest_answer(want)?;
+        match &reading.content {
+            Content::Table(table) => Ok(Shown::Rows(table)),
+            _ => reading.objects().map(Shown::Objects),
+        }
+    }
+
+    /// An answer before a failure, the newest of them.
+    fn newest_answer(self, want: &Want) -> Result<&'a Reading, Unread<'a>> {
+        self.answers_to(want)
             .rev()
             .min_by_key(|reading| matches!(reading.content, Content::Failed(_)))
-            .ok_or(Unread::NotAsked)?;
-        reading.objects()
+            .ok_or(Unread::NotAsked)
     }
 
     /// How many objects of a kind there are in a namespace: counted by the server, or the length of what was read.
@@ -370,11 +389,7 @@ impl<'a> View<'a> {
     /// When it was not asked or could not be read.
     pub fn count(self, resource: &ResourceType, namespace: &str) -> Result<usize, Unread<'a>> {
         let want = Want::list(resource.clone(), Some(namespace), Form::Count);
-        let reading = self
-            .answers_to(&want)
-            .rev()
-            .min_by_key(|reading| matches!(reading.content, Content::Failed(_)))
-            .ok_or(Unread::NotAsked)?;
+        let reading = self.newest_answer(&want)?;
         match reading.content {
             Content::Count(count) => Ok(count),
             _ => reading.objects().map(<[Value]>::len),
@@ -425,9 +440,38 @@ impl Reading {
         match &self.content {
             Content::Objects(objects) => Ok(objects),
             Content::Absent | Content::NotServed => Ok(&[]),
-            Content::Text(_) | Content::Count(_) => Err(Unread::NotAsked),
+            Content::Text(_) | Content::Count(_) | Content::Table(_) => Err(Unread::NotAsked),
             Content::Failed(failure) => Err(Unread::Failed(failure)),
         }
+    }
+}
+
+/// What was read of the objects of a list: their rows, or all of them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Shown<'a> {
+    /// See [`Content::Table`].
+    Rows(&'a Table),
+    /// See [`Content::Objects`].
+    Objects(&'a [Value]),
+}
+
+impl<'a> Shown<'a> {
+    /// How many objects there are.
+    #[must_use]
+    pub fn count(self) -> usize {
+        match self {
+            Self::Rows(table) => table.rows.len(),
+            Self::Objects(objects) => objects.len(),
+        }
+    }
+
+    /// Their names.
+    pub fn names(self) -> impl Iterator<Item = &'a str> {
+        let (rows, objects) = match self {
+            Self::Rows(table) => (Some(table.names()), [].as_slice()),
+            Self::Objects(objects) => (None, objects),
+        };
+        rows.into_iter().flatten().chain(objects.iter().filter_map(|object| object["metadata"]["name"].as_str()))
     }
 }
 

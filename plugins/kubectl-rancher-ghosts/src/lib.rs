@@ -124,14 +124,9 @@ impl Doctor for GhostsDoctor {
 fn candidate_names(snapshot: &Snapshot) -> Vec<(String, String)> {
     let view = snapshot.here();
     let clusters = view.answer(&Want::list(PROVISIONING_CLUSTERS, None, Form::Metadata)).unwrap_or_default();
-    let machines = view.answer(&Want::list(MACHINES, Some("fleet-default"), Form::Table)).unwrap_or_default();
+    let of_cluster = model::triage::rows(snapshot, "fleet-default").unwrap_or_default().rows.into_iter();
     let named = clusters
         .iter()
         .filter_map(|cluster| Some((cluster["metadata"]["name"].as_str()?.to_owned(), "cluster".to_owned())));
-    let of_cluster = machines.iter().filter_map(|row| {
-        let (name, cells) = (row["metadata"]["name"].as_str()?, &row["cells"]);
-        let node = cells["Node Name"].as_str().or_else(|| cells["NodeName"].as_str()).unwrap_or_default();
-        Some((format!("{}/{name}", cells["Cluster"].as_str()?), node.to_owned()))
-    });
-    named.chain(of_cluster).collect()
+    named.chain(of_cluster.map(|row| (format!("{}/{}", row.cluster, row.name), row.node.unwrap_or_default()))).collect()
 }

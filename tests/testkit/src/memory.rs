@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use rancher_common::kinds::PODS;
 use rancher_common::resource::ResourceType;
 use rancher_common::snapshot::{
-    Content, Failure, Form, Need, Origin, Place, Reading, Snapshot, Want, redact_object, redact_text,
+    Content, Failure, Form, Need, Origin, Place, Reading, Snapshot, Table, Want, redact_object, redact_text,
 };
 use rancher_common::time::{Timestamp, after, between, human};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// Rounds of asking after which something must be wrong with the questions.
 const ROUNDS: usize = 12;
@@ -229,15 +229,23 @@ impl Memory {
                     Form::Metadata => {
                         chosen.map(|object| clean(resource, &json!({"metadata": object["metadata"]}))).collect()
                     }
-                    Form::Table => chosen.map(|object| self.row(resource, object)).collect(),
+                    Form::Table => return Content::Table(self.table(resource, chosen)),
                 })
             }
         }
     }
 
-    /// A row of a Table without its object, as the collector reads it.
-    fn row(&self, resource: &ResourceType, object: &Value) -> Value {
+    /// A Table without its objects, as the collector reads it.
+    fn table<'o>(&self, resource: &ResourceType, objects: impl Iterator<Item = &'o Value>) -> Table {
         let columns = self.columns.get(resource.full_name().as_str()).copied().unwrap_or(&[("Age", Cell::Age)]);
+        let names = std::iter::once("Name").chain(columns.iter().map(|(name, _)| *name));
+        Table {
+            columns: names.map(str::to_owned).collect(),
+            rows: objects.map(|object| self.row(columns, object)).collect(),
+        }
+    }
+
+    fn row(&self, columns: &[(&str, Cell)], object: &Value) -> Vec<Value> {
         let listed = |pointer: &str, kind: &str, value: &str| {
             object
                 .pointer(pointer)
@@ -247,10 +255,9 @@ impl Memory {
                 .find(|entry| entry["type"] == kind)
                 .map_or(Value::Null, |entry| entry[value].clone())
         };
-        let mut cells = Map::new();
-        cells.insert("Name".to_owned(), object["metadata"]["name"].clone());
-        for (name, cell) in columns {
-            let value = match cell {
+        let of_column = |(_, cell): &(&str, Cell)| {
+            // A column of a CRD without a value is null, which kubectl prints as nothing.
+            match cell {
                 Cell::Field(pointer) => object.pointer(pointer).cloned().unwrap_or_default(),
                 Cell::Condition(kind) => listed("/status/conditions", kind, "status"),
                 Cell::Address(kind) => listed("/status/addresses", kind, "address"),
@@ -258,16 +265,9 @@ impl Memory {
                     .as_str()
                     .and_then(|made| made.parse().ok())
                     .map_or(Value::Null, |made| json!(human(between(made, self.start)))),
-            };
-            // A column of a CRD without a value is null, which kubectl prints as nothing.
-            cells.insert((*name).to_owned(), value);
-        }
-        let mut metadata = Map::new();
-        if let Some(namespace) = key(object).0 {
-            metadata.insert("namespace".to_owned(), namespace.into());
-        }
-        metadata.insert("name".to_owned(), object["metadata"]["name"].clone());
-        json!({"metadata": metadata, "cells": cells})
+            }
+        };
+        std::iter::once(object["metadata"]["name"].clone()).chain(columns.iter().map(of_column)).collect()
     }
 
     /// Answers what is needed until nothing new is wanted, with everything that was asked for. A thorough snapshot has
@@ -403,15 +403,20 @@ pub fn uid(words: &str) -> String {
 pub fn reorder(snapshot: &Snapshot, turn: usize) -> Snapshot {
     let mut other = snapshot.clone();
     for reading in &mut other.readings {
-        if let Content::Objects(objects) = &mut reading.content
-            && !objects.is_empty()
-        {
-            let places = turn % objects.len();
-            objects.rotate_left(places);
-            if turn % 2 == 1 {
-                objects.reverse();
-            }
+        match &mut reading.content {
+            Content::Objects(objects) => turned(objects, turn),
+            Content::Table(table) => turned(&mut table.rows, turn),
+            _ => {}
         }
     }
     other
+}
+
+fn turned<T>(list: &mut [T], turn: usize) {
+    if !list.is_empty() {
+        list.rotate_left(turn % list.len());
+        if turn % 2 == 1 {
+            list.reverse();
+        }
+    }
 }

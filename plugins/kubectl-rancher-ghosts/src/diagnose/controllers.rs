@@ -106,7 +106,11 @@ pub(crate) fn judge(scene: &Scene<'_>, diagnosis: &mut Diagnosis) {
     let parts = scene.snapshot.readings.iter().any(|reading| {
         let resource = reading.want.resource();
         (resource == Some(&RKE_BOOTSTRAPS) || scene.fleet.infra_kinds.iter().any(|kind| resource == Some(kind)))
-            && matches!(&reading.content, Content::Objects(objects) if !objects.is_empty())
+            && match &reading.content {
+                Content::Objects(objects) => !objects.is_empty(),
+                Content::Table(table) => !table.rows.is_empty(),
+                _ => false,
+            }
     });
     match capi(scene.snapshot) {
         Capi::Works(message) => diagnosis.pass("capi", message),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rancher_common::finding::{Diagnosis, Evidence, Finding};
 use rancher_common::rancher::{CUSTOM_MACHINES, MACHINES, Metadata, RKE_BOOTSTRAPS};
 use rancher_common::resource::ResourceType;
-use rancher_common::snapshot::{Form, Place, Snapshot, Want};
+use rancher_common::snapshot::{Form, Place, Shown, Snapshot, Want};
 use rancher_common::time::between;
 
 use super::Scene;
@@ -24,14 +24,12 @@ pub(crate) fn doubts(snapshot: &Snapshot, fleet: &Fleet) -> Vec<(ResourceType, S
     for namespace in &fleet.workspaces {
         for kind in fleet.infra_kinds.iter().chain([&RKE_BOOTSTRAPS]) {
             let want = Want::list(kind.clone(), Some(namespace), Form::Table);
-            let Ok(parts) = snapshot.here().answer(&want) else { continue };
-            let Some(names) = rows.names(namespace) else { break };
             // Whole objects need no second question.
+            let Ok(Shown::Rows(parts)) = snapshot.here().shown(&want) else { continue };
+            let Some(names) = rows.names(namespace) else { break };
             doubts.extend(
                 parts
-                    .iter()
-                    .filter(|part| part.get("cells").is_some())
-                    .filter_map(|part| part["metadata"]["name"].as_str())
+                    .names()
                     .filter(|name| !names.contains(name))
                     .map(|name| (kind.clone(), namespace.clone(), name.to_owned())),
             );

@@ -8,7 +8,7 @@ use rancher_common::rancher::{
     PROVISIONING_CLUSTERS, RKE_BOOTSTRAPS, RKE_CONTROL_PLANES,
 };
 use rancher_common::resource::{ObjectRef, ResourceType};
-use rancher_common::snapshot::{Form, Place, Snapshot, Want};
+use rancher_common::snapshot::{Form, Place, Shown, Snapshot, Want};
 use serde::Deserialize as _;
 use serde_json::Value;
 
@@ -477,11 +477,14 @@ fn paused_rows<'a>(
 ) -> BTreeMap<String, Result<HashMap<&'a str, Option<&'a str>>, String>> {
     let rows_of = |namespace: &String| {
         let want = Want::list(CAPI_CLUSTERS, Some(namespace), Form::Table);
-        let rows = snapshot.here().answer(&want).map_err(|why| why.to_string())?;
-        Ok(rows
-            .iter()
-            .filter_map(|row| Some((row["metadata"]["name"].as_str()?, row["cells"]["Paused"].as_str())))
-            .collect())
+        match snapshot.here().shown(&want).map_err(|why| why.to_string())? {
+            Shown::Rows(table) => {
+                let names_and_pauses = table.texts("Name").zip(table.texts("Paused"));
+                Ok(names_and_pauses.filter_map(|(name, paused)| Some((name?, paused))).collect())
+            }
+            // Those that were read whole say it themselves.
+            Shown::Objects(_) => Ok(HashMap::new()),
+        }
     };
     workspaces.iter().map(|namespace| (namespace.clone(), rows_of(namespace))).collect()
 }

@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use rancher_common::resource::ResourceType;
-use rancher_common::snapshot::{Content, Form, Place, Snapshot, Want};
+use rancher_common::snapshot::{Content, Form, Place, Shown, Snapshot, Want};
 use serde_json::Value;
 
 /// An object that is there, proven absent, or unknown for a reason.
@@ -32,14 +32,14 @@ pub(crate) struct Objects<'a> {
 /// mostly nobody asks.
 #[derive(Debug, Default)]
 pub(crate) struct Rows<'a> {
-    read: BTreeMap<&'a str, (&'a [Value], OnceCell<HashSet<&'a str>>)>,
+    read: BTreeMap<&'a str, (Shown<'a>, OnceCell<HashSet<&'a str>>)>,
 }
 
 impl<'a> Rows<'a> {
     pub(crate) fn of(snapshot: &'a Snapshot, resource: &ResourceType, namespaces: &'a [String]) -> Self {
         let rows_of = |namespace: &'a String| {
             let want = Want::list(resource.clone(), Some(namespace), Form::Table);
-            Some((namespace.as_str(), (snapshot.here().answer(&want).ok()?, OnceCell::new())))
+            Some((namespace.as_str(), (snapshot.here().shown(&want).ok()?, OnceCell::new())))
         };
         Self { read: namespaces.iter().filter_map(rows_of).collect() }
     }
@@ -47,7 +47,7 @@ impl<'a> Rows<'a> {
     /// The names in one namespace, if its rows were read.
     pub(crate) fn names(&self, namespace: &str) -> Option<&HashSet<&'a str>> {
         let (rows, names) = self.read.get(namespace)?;
-        Some(names.get_or_init(|| rows.iter().filter_map(|row| row["metadata"]["name"].as_str()).collect()))
+        Some(names.get_or_init(|| rows.names().collect()))
     }
 }
 

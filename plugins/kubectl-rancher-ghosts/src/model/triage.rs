@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use rancher_common::snapshot::{Form, Snapshot, Want};
+use rancher_common::snapshot::{Form, Shown, Snapshot, Table, Want};
 use serde_json::Value;
 
 use super::machine::Machine;
@@ -29,35 +29,6 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    fn of_cells(object: &Value) -> Option<Self> {
-        let mut row = Self {
-            namespace: object["metadata"]["namespace"].as_str()?.to_owned(),
-            name: object["metadata"]["name"].as_str()?.to_owned(),
-            ..Self::default()
-        };
-        let (mut internal, mut external) = (None, None);
-        // One pass: in a fleet this is done for every machine, and again in every round of questions. Two spellings:
-        // v1beta2 and v1beta1 (additionalPrinterColumns of the two versions of the CRD).
-        for (column, cell) in object.get("cells")?.as_object()? {
-            let text = cell.as_str().unwrap_or_default();
-            let some = || (!text.is_empty()).then(|| text.to_owned());
-            match column.as_str() {
-                "Cluster" => text.clone_into(&mut row.cluster),
-                "Node Name" | "NodeName" => row.node = some(),
-                "Provider ID" | "ProviderID" => row.provider_id = some(),
-                "Internal-IP" => internal = some(),
-                "External-IP" => external = some(),
-                "Phase" => text.clone_into(&mut row.phase),
-                "Ready" => row.ready = Some(text.to_owned()),
-                "Paused" => row.paused = text == "True",
-                "Age" => text.clone_into(&mut row.age),
-                _ => {}
-            }
-        }
-        row.addresses = internal.into_iter().chain(external).collect();
-        (!row.cluster.is_empty()).then_some(row)
-    }
-
     fn of_machine(machine: &Machine) -> Self {
         Self {
             namespace: machine.metadata.namespace.clone().unwrap_or_default(),
@@ -79,6 +50,56 @@ impl Row {
     }
 }
 
+/// Where the cells of a machine's row are. Two spellings: v1beta2 and v1beta1 (additionalPrinterColumns of the two
+/// versions of the CRD).
+struct Columns {
+    name: Option<usize>,
+    cluster: Option<usize>,
+    node: Option<usize>,
+    provider_id: Option<usize>,
+    addresses: [Option<usize>; 2],
+    phase: Option<usize>,
+    ready: Option<usize>,
+    paused: Option<usize>,
+    age: Option<usize>,
+}
+
+impl Columns {
+    fn of(table: &Table) -> Self {
+        let column = |names: &[&str]| names.iter().find_map(|name| table.column(name));
+        Self {
+            name: column(&["Name"]),
+            cluster: column(&["Cluster"]),
+            node: column(&["Node Name", "NodeName"]),
+            provider_id: column(&["Provider ID", "ProviderID"]),
+            addresses: [column(&["Internal-IP"]), column(&["External-IP"])],
+            phase: column(&["Phase"]),
+            ready: column(&["Ready"]),
+            paused: column(&["Paused"]),
+            age: column(&["Age"]),
+        }
+    }
+
+    /// A row says nothing without the name of the machine and its cluster.
+    fn row(&self, namespace: &str, cells: &[Value]) -> Option<Row> {
+        // A cell without a value is null.
+        let text = |column: Option<usize>| Some(cells.get(column?)?.as_str().unwrap_or_default());
+        let some = |column| text(column).filter(|text| !text.is_empty()).map(str::to_owned);
+        Some(Row {
+            namespace: namespace.to_owned(),
+            name: some(self.name)?,
+            cluster: some(self.cluster)?,
+            node: some(self.node),
+            provider_id: some(self.provider_id),
+            addresses: self.addresses.into_iter().filter_map(some).collect(),
+            phase: text(self.phase).unwrap_or_default().to_owned(),
+            ready: text(self.ready).map(str::to_owned),
+            paused: text(self.paused) == Some("True"),
+            age: text(self.age).unwrap_or_default().to_owned(),
+        })
+    }
+}
+
 /// The row of a whole Machine.
 pub(crate) fn row_of(machine: &Machine) -> Row {
     Row::of_machine(machine)
@@ -91,7 +112,7 @@ pub(crate) fn rows_of(namespace: &str) -> Want {
 
 /// How many rows a namespace has, if they were read.
 pub(crate) fn count(snapshot: &Snapshot, namespace: &str) -> Option<usize> {
-    snapshot.here().answer(&rows_of(namespace)).ok().map(<[Value]>::len)
+    snapshot.here().shown(&rows_of(namespace)).ok().map(Shown::count)
 }
 
 /// The rows of a namespace.
@@ -106,25 +127,28 @@ pub(crate) struct Rows {
 /// The rows of a namespace, or why they could not be read. A row that says less than it should is left to the whole
 /// objects.
 pub(crate) fn rows(snapshot: &Snapshot, namespace: &str) -> Result<Rows, String> {
-    let objects = snapshot.here().answer(&rows_of(namespace)).map_err(|why| why.to_string())?;
-    let mut read = Rows { rows: Vec::with_capacity(objects.len()), too_thin: false };
-    for object in objects {
-        if object.get("cells").is_none() {
-            read.rows.extend(Machine::read(object).map(|machine| Row::of_machine(&machine)));
-            continue;
+    match snapshot.here().shown(&rows_of(namespace)).map_err(|why| why.to_string())? {
+        Shown::Objects(objects) => {
+            let machines = objects.iter().filter_map(Machine::read);
+            Ok(Rows { rows: machines.map(|machine| Row::of_machine(&machine)).collect(), too_thin: false })
         }
-        let row = Row::of_cells(object);
-        read.too_thin |= row.as_ref().is_none_or(|row| row.ready.is_none());
-        read.rows.extend(row);
+        Shown::Rows(table) => {
+            let columns = Columns::of(table);
+            let mut read = Rows { rows: Vec::with_capacity(table.rows.len()), too_thin: false };
+            for cells in &table.rows {
+                let row = columns.row(namespace, cells);
+                read.too_thin |= row.as_ref().is_none_or(|row| row.ready.is_none());
+                read.rows.extend(row);
+            }
+            Ok(read)
+        }
     }
-    Ok(read)
 }
 
 /// Whether the rows of Cluster API's Clusters do not say what is paused: v1beta1 has no such column.
 pub(crate) fn no_word_of_pauses(snapshot: &Snapshot, namespace: &str) -> bool {
     let want = Want::list(rancher_common::rancher::CAPI_CLUSTERS, Some(namespace), Form::Table);
-    let Ok(objects) = snapshot.here().answer(&want) else { return false };
-    objects.iter().filter_map(|object| object.get("cells")).any(|cells| cells.get("Paused").is_none())
+    matches!(snapshot.here().shown(&want), Ok(Shown::Rows(table)) if !table.rows.is_empty() && table.column("Paused").is_none())
 }
 
 /// Which rows need a closer look; by index.

@@ -193,7 +193,7 @@ impl Looks {
             let record = match &reading.content {
                 Content::Objects(objects) => objects.first().map(Record::of).transpose()?,
                 Content::Absent | Content::NotServed => None,
-                Content::Text(_) | Content::Count(_) | Content::Failed(_) => {
+                Content::Text(_) | Content::Count(_) | Content::Table(_) | Content::Failed(_) => {
                     looks.clear();
                     continue;
                 }
@@ -201,7 +201,7 @@ impl Looks {
             looks.push(Look { at: reading.at, record });
         }
         let failed_last = snapshot.readings_of(&want).next_back().is_some_and(|reading| {
-            matches!(reading.content, Content::Failed(_) | Content::Text(_) | Content::Count(_))
+            matches!(reading.content, Content::Failed(_) | Content::Text(_) | Content::Count(_) | Content::Table(_))
         });
         Ok(match (failed_last, looks.first(), looks.last()) {
             (false, Some(first), Some(last)) => Some(Self { first: first.clone(), last: last.clone() }),
