@@ -240,7 +240,11 @@ impl Collector {
                         let without = format!("!{label}");
                         let (with, without) =
                             futures::try_join!(rows_of(Some(label)), rows_of(Some(without.as_str())))?;
-                        return Ok(Content::Table(with.joined(without)));
+                        // A server that was exchanged in between may show other columns.
+                        return Ok(Content::Table(match with.joined(without) {
+                            Some(joined) => joined,
+                            None => rows_of(None).await?,
+                        }));
                     }
                 };
                 let mut body = body_of(api.list(&with_query(&path, &query), accept, PAGE).await?);

@@ -55,17 +55,15 @@ impl Table {
         self.texts(NAME).flatten()
     }
 
-    /// The same rows and those of a second answer. The two are of two moments: an object that was made anew in between is
-    /// in both.
+    /// The same rows and those of a second answer; `None` if the two do not show the same columns. They are of two
+    /// moments: an object that was made anew in between is in both.
     #[must_use]
-    pub(super) fn joined(mut self, more: Self) -> Self {
-        let Some(name) = self.column(NAME).filter(|_| self.columns == more.columns) else {
-            return self;
-        };
-        let name_of = |row: &Vec<Value>| row.get(name).and_then(Value::as_str).map(str::to_owned);
-        let known: HashSet<String> = self.rows.iter().filter_map(name_of).collect();
+    pub(super) fn joined(mut self, more: Self) -> Option<Self> {
+        let name = self.column(NAME).filter(|_| self.columns == more.columns)?;
+        let name_of = |row: &[Value]| row.get(name).and_then(Value::as_str).map(str::to_owned);
+        let known: HashSet<String> = self.rows.iter().filter_map(|row| name_of(row)).collect();
         self.rows.extend(more.rows.into_iter().filter(|row| name_of(row).is_none_or(|name| !known.contains(&name))));
-        self
+        Some(self)
     }
 }
 
@@ -133,8 +131,10 @@ mod tests {
     fn an_object_in_two_answers_is_one() {
         let first = table(&json!([{"cells": ["m1", "Running"]}, {"cells": ["m2", "Pending"]}]));
         let second = table(&json!([{"cells": ["m2", "Running"]}, {"cells": ["m3", "Running"]}]));
-        let joined = first.joined(second);
+        let joined = first.joined(second).unwrap();
         assert_eq!(joined.names().collect::<Vec<_>>(), ["m1", "m2", "m3"]);
         assert_eq!(joined.texts("Phase").flatten().collect::<Vec<_>>(), ["Running", "Pending", "Running"]);
+        let other = Table { columns: vec!["Name".into()], ..Table::default() };
+        assert_eq!(joined.joined(other), None, "the rows of the second would be lost");
     }
 }

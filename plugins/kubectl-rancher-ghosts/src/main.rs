@@ -2,6 +2,10 @@
 
 use std::process::ExitCode;
 
+// Why: see the dependency in the workspace's Cargo.toml.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     rancher_common::cli::main(&kubectl_rancher_ghosts::GhostsDoctor)
 }

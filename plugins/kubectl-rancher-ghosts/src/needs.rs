@@ -97,14 +97,20 @@ pub(crate) fn needs(question: &Question, snapshot: &Snapshot) -> Vec<Need> {
 
 /// See [`needs`]: with what is known already joined.
 pub(crate) fn of_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet) -> Vec<Need> {
-    let mut needs = vec![
+    let mut needs = Vec::new();
+    if question.target.is_none() {
+        // First of all, and before it is known which workspaces there are: the rows take the server longest.
+        let usual = WORKSPACES.iter().filter(|ws| question.namespace.as_deref().is_none_or(|asked| asked == **ws));
+        needs.extend(usual.flat_map(|namespace| rows(question, namespace)));
+    }
+    needs.extend([
         Need::required(Want::list(PROVISIONING_CLUSTERS, None, Form::Full), WHY_CLUSTERS),
         Need::required(Want::list(MANAGEMENT_CLUSTERS, None, Form::Full), WHY_MANAGEMENT),
         Need::optional(Want::get(SETTINGS, None, "server-version"), WHY_VERSION),
         Need::optional(Want::get(NAMESPACES, None, KUBE_SYSTEM), WHY_UID),
         Need::optional(lease(), WHY_LEASE),
         Need::optional(driver_kinds(), WHY_KINDS),
-    ];
+    ]);
     needs.extend(
         CAPI_NAMESPACES
             .iter()
@@ -112,11 +118,6 @@ pub(crate) fn of_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet) 
     );
     if let Some(info) = &question.connection_info {
         needs.push(Need::required(Want::get(SECRETS, Some(&info.namespace), &info.secret), WHY_SECRET));
-    }
-    if question.target.is_none() {
-        // Before it is known which workspaces there are: the rows take the server longest.
-        let usual = WORKSPACES.iter().filter(|ws| question.namespace.as_deref().is_none_or(|asked| asked == **ws));
-        needs.extend(usual.flat_map(|namespace| rows(question, namespace)));
     }
     if question.target.is_some() {
         match fleet.targets(question)[..] {

@@ -1,5 +1,8 @@
 //! RG109, RG205 to RG207, RG209 and RG210: what concerns a cluster as a whole.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use rancher_common::finding::{Diagnosis, Evidence, Finding};
 use rancher_common::rancher::{CAPI_CLUSTERS, MACHINES, MANAGEMENT_CLUSTERS, ManagementCluster, RKE_CONTROL_PLANES};
 use rancher_common::resource::ObjectRef;
@@ -8,7 +11,7 @@ use rancher_common::time::{between, human};
 
 use super::{Judged, Scene, blocks, deleting};
 use crate::findings;
-use crate::model::fleet::{Cluster, LOCAL, Picture, management_reference};
+use crate::model::fleet::{Cluster, LOCAL, Picture, REMOVED, management_reference};
 use crate::model::machine::Role;
 use crate::model::planner::ETCD_REPLACED;
 use crate::question::Target;
@@ -181,16 +184,15 @@ pub(crate) fn is_called(management: &ManagementCluster, target: &Target) -> bool
 /// RG109: halves of clusters, and clusters whose removal hangs.
 pub(crate) fn ghosts(scene: &Scene<'_>, diagnosis: &mut Diagnosis) {
     let Scene { question, snapshot, fleet } = scene;
-    let listed = snapshot.list::<ManagementCluster>(None).is_ok();
+    let listed = snapshot.raw_list(&MANAGEMENT_CLUSTERS, None).is_ok();
+    let named: HashSet<&str> = fleet.clusters.iter().filter_map(|cluster| cluster.id.as_deref()).collect();
     if listed && question.namespace.is_none() {
-        let asked = |management: &&ManagementCluster| {
+        let asked = |management: &&Arc<ManagementCluster>| {
             question.target.as_ref().is_none_or(|target| is_called(management, target))
         };
         for management in fleet.management.iter().filter(asked) {
-            let named =
-                fleet.clusters.iter().any(|cluster| cluster.id.as_deref() == Some(management.metadata.name.as_str()));
             let ours = management.metadata.annotations.get(ADMINISTRATED).is_some_and(|value| value == "true");
-            if named || management.metadata.name == LOCAL || !ours {
+            if named.contains(management.metadata.name.as_str()) || management.metadata.name == LOCAL || !ours {
                 continue;
             }
             let age = management.metadata.creation_timestamp.map(|made| between(made, snapshot.as_of));
@@ -253,7 +255,7 @@ pub(crate) fn ghosts(scene: &Scene<'_>, diagnosis: &mut Diagnosis) {
                 .evidence([
                     Evidence::new("machines", if left.is_empty() { "none left".to_owned() } else { some_of(&left, 5) }),
                     Evidence::new("finalizers", cluster.metadata.finalizers.join(", ")).from("Cluster .metadata.finalizers"),
-                    Evidence::new("says", cluster.conditions.iter().find(|c| c.kind == "Removed").map_or("", |c| c.message()).to_owned()),
+                    Evidence::new("says", cluster.conditions.iter().find(|c| c.kind == REMOVED).map_or("", |c| c.message()).to_owned()),
                 ])
                 .advice(if left.is_empty() {
                     "Nothing is left that it could wait for but its own controllers: look at Rancher's leader first (kubectl rancher-lease)."

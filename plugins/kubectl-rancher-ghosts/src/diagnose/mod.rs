@@ -15,7 +15,7 @@ pub(crate) mod plans;
 pub(crate) mod target;
 
 use rancher_common::finding::{Column, Diagnosis, Finding, Inventory, Row, Severity, access};
-use rancher_common::rancher::{MANAGEMENT_CLUSTERS, ManagementCluster, Setting};
+use rancher_common::rancher::Setting;
 use rancher_common::snapshot::{Place, Snapshot};
 use rancher_common::text::{count, shorten};
 use rancher_common::time::{between, human};
@@ -72,7 +72,7 @@ pub(crate) fn diagnose(question: &Question, snapshot: &Snapshot) -> Diagnosis {
         return diagnosis;
     }
     let mut unread = access::unread(&needs::of_fleet(question, snapshot, &fleet), snapshot);
-    unread.extend(malformed(snapshot));
+    unread.extend(malformed(&fleet));
     if question.asks_who() {
         crate::whois::answer(&scene, unread.is_empty(), &mut diagnosis);
         diagnosis.findings.extend(unread);
@@ -119,16 +119,8 @@ pub(crate) fn version(snapshot: &Snapshot) -> Option<String> {
     Some(setting.effective().to_owned()).filter(|version| !version.is_empty())
 }
 
-fn malformed(snapshot: &Snapshot) -> Vec<Finding> {
-    let Ok(listed) = snapshot.list::<ManagementCluster>(None) else { return Vec::new() };
-    listed
-        .malformed
-        .iter()
-        .map(|(object, problem)| {
-            let subject = rancher_common::resource::ObjectRef::of(&MANAGEMENT_CLUSTERS, object);
-            access::malformed(&subject, &problem.to_string())
-        })
-        .collect()
+fn malformed(fleet: &Fleet) -> impl Iterator<Item = Finding> {
+    fleet.malformed.iter().map(|(subject, problem)| access::malformed(subject, problem))
 }
 
 /// One machine.

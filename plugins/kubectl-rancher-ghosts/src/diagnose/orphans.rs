@@ -1,6 +1,6 @@
 //! RG105 and RG106: what machines that are gone left behind.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use rancher_common::finding::{Diagnosis, Evidence, Finding};
 use rancher_common::rancher::{CUSTOM_MACHINES, MACHINES, Metadata, RKE_BOOTSTRAPS};
@@ -108,32 +108,26 @@ pub(crate) fn orphans(scene: &Scene<'_>) -> Vec<Orphan> {
     if parts.is_empty() {
         return Vec::new();
     }
-    let mut known: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let rows = Rows::of(snapshot, &MACHINES, &fleet.workspaces);
     let targets = fleet.targets(question);
-    for namespace in &fleet.workspaces {
-        let complete = if question.target.is_some() {
-            targets
-                .iter()
-                .any(|c| c.namespace == *namespace && snapshot.here().answer(&crate::needs::machines_of(c)).is_ok())
-        } else {
-            rows.names(namespace).is_some()
-        };
-        if complete {
-            known.insert(namespace, BTreeSet::new());
-        }
-    }
-    for cluster in &fleet.clusters {
-        if let Some(names) = known.get_mut(cluster.namespace.as_str()) {
-            names.extend(cluster.machines.iter().map(|picture| picture.row.name.as_str()));
-        }
-    }
-    // Machines of clusters without a provisioning Cluster are in no picture.
-    for (namespace, names) in &mut known {
-        names.extend(rows.names(namespace).into_iter().flatten());
-    }
+    let of_target = |namespace: &str| {
+        let read = targets
+            .iter()
+            .any(|c| c.namespace == namespace && snapshot.here().answer(&crate::needs::machines_of(c)).is_ok());
+        let clusters = fleet.clusters.iter().filter(move |cluster| cluster.namespace == namespace);
+        read.then(|| clusters.flat_map(|c| &c.machines).map(|picture| picture.row.name.as_str()).collect())
+    };
+    // All Machines of a workspace, those of clusters without a provisioning Cluster too, which are in no picture.
+    let known: HashMap<&str, HashSet<&str>> = fleet
+        .workspaces
+        .iter()
+        .filter_map(|namespace| {
+            let names = if question.target.is_some() { of_target(namespace) } else { rows.names(namespace).cloned() };
+            Some((namespace.as_str(), names?))
+        })
+        .collect();
     // What a Machine refers to is no orphan, whatever its own marks say.
-    let referred: BTreeSet<(&str, &str, &str)> = fleet
+    let referred: HashSet<(&str, &str, &str)> = fleet
         .clusters
         .iter()
         .flat_map(|cluster| &cluster.machines)

@@ -40,8 +40,8 @@ pub(crate) fn wrong(scene: &Scene<'_>) -> Option<Finding> {
         [] => {
             // A cluster may be meant by the name that its management Cluster shows: that one not read is told by RX001.
             snapshot.raw_list(&MANAGEMENT_CLUSTERS, None).ok()?;
-            let half = |management| clusters::is_called(management, target);
-            if of_a_cluster_that_is_gone(scene, target) || fleet.management.iter().any(half) {
+            let half = fleet.management.iter().any(|management| clusters::is_called(management, target));
+            if half || of_a_cluster_that_is_gone(scene, target) {
                 return None;
             }
             let names: Vec<String> = fleet.clusters.iter().map(super::Cluster::title).collect();

@@ -1,6 +1,7 @@
 //! Clusters and machines joined from all objects that belong to them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use rancher_common::kinds::{NODES, SECRETS};
 use rancher_common::rancher::{
@@ -12,7 +13,7 @@ use rancher_common::snapshot::{Form, Place, Shown, Snapshot, Want};
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::machine::{Condition, Machine, PAUSED, Reference, Role, conditions};
+use super::machine::{Condition, Machine, PAUSED, Reference, Role, conditions_of};
 use super::objects::{ControlPlane, MACHINE_NAME, Node, Part, PlanSecret, reference};
 use super::reading::{NOT_READ, Objects, Seen};
 use super::triage::{self, Row};
@@ -23,6 +24,11 @@ pub(crate) const WORKSPACES: [&str; 2] = ["fleet-default", "fleet-local"];
 
 /// The cluster Rancher itself runs in.
 pub(crate) const LOCAL: &str = "local";
+
+/// Conditions of the provisioning Cluster that carry a copy of the planner's message, the most telling first.
+const PLANNER_COPIES: [&str; 3] = ["Updated", "Provisioned", "Ready"];
+/// The condition of a provisioning Cluster that is being removed.
+pub(crate) const REMOVED: &str = "Removed";
 
 /// One machine and all that belongs to it.
 #[derive(Clone, Debug)]
@@ -69,10 +75,10 @@ pub(crate) struct Cluster {
     /// Id of the management Cluster (`c-m-…`).
     pub id: Option<String>,
     pub metadata: Metadata,
-    /// Conditions of the provisioning Cluster.
+    /// Those conditions of the provisioning Cluster that say what is waited for: [`PLANNER_COPIES`] and [`REMOVED`].
     pub conditions: Vec<Condition>,
     /// The management Cluster; `None` if there is none of that id.
-    pub management: Option<ManagementCluster>,
+    pub management: Option<Arc<ManagementCluster>>,
     /// `spec.paused` or the annotation of the Cluster API Cluster.
     pub capi_paused: Seen<bool>,
     pub control_plane: Seen<ControlPlane>,
@@ -110,7 +116,7 @@ impl Cluster {
     pub(crate) fn planner_message(&self) -> Option<&str> {
         let of_plane = self.control_plane.as_ref().ok().and_then(Option::as_ref).and_then(ControlPlane::message);
         of_plane.or_else(|| {
-            ["Updated", "Provisioned", "Ready"].iter().find_map(|kind| {
+            PLANNER_COPIES.iter().find_map(|kind| {
                 let condition = self.conditions.iter().find(|c| c.kind == *kind && !c.is("True"))?;
                 Some(condition.message()).filter(|text| !text.is_empty())
             })
@@ -168,7 +174,9 @@ impl Cluster {
 pub(crate) struct Fleet {
     pub clusters: Vec<Cluster>,
     /// Management Clusters, provisioned or not.
-    pub management: Vec<ManagementCluster>,
+    pub management: Vec<Arc<ManagementCluster>>,
+    /// Management Clusters that could not be read, and why.
+    pub malformed: Vec<(ObjectRef, String)>,
     /// Namespaces that may hold machines.
     pub workspaces: Vec<String>,
     /// Those of them whose rows lack what a verdict needs.
@@ -179,15 +187,25 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     pub(crate) fn of(question: &Question, snapshot: &Snapshot) -> Self {
-        let Ok(provisioning) = snapshot.raw_list(&PROVISIONING_CLUSTERS, None) else { return Self::default() };
-        let mut management: Vec<ManagementCluster> =
-            snapshot.list::<ManagementCluster>(None).map(|listed| listed.items).unwrap_or_default();
+        let (mut management, mut malformed) = (Vec::new(), Vec::new());
+        if let Ok(listed) = snapshot.list::<ManagementCluster>(None) {
+            management.extend(listed.items.into_iter().map(Arc::new));
+            malformed.extend(
+                listed
+                    .malformed
+                    .iter()
+                    .map(|(object, problem)| (ObjectRef::of(&MANAGEMENT_CLUSTERS, object), problem.to_string())),
+            );
+        }
+        let Ok(provisioning) = snapshot.raw_list(&PROVISIONING_CLUSTERS, None) else {
+            return Self { malformed, ..Self::default() };
+        };
         let mut workspaces: BTreeSet<String> = WORKSPACES.iter().map(|name| (*name).to_owned()).collect();
         workspaces.extend(
             provisioning.iter().filter_map(|object| object["metadata"]["namespace"].as_str().map(str::to_owned)),
         );
         let infra_kinds = infra_kinds(snapshot);
-        let by_id: HashMap<&str, &ManagementCluster> =
+        let by_id: HashMap<&str, &Arc<ManagementCluster>> =
             management.iter().map(|cluster| (cluster.metadata.name.as_str(), cluster)).collect();
         let mut clusters: Vec<Cluster> = provisioning.iter().filter_map(|object| cluster(object, &by_id)).collect();
         if let Some(namespace) = &question.namespace {
@@ -198,7 +216,7 @@ impl Fleet {
         clusters.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         management.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
         let workspaces: Vec<String> = workspaces.into_iter().collect();
-        let mut fleet = Self { clusters, management, workspaces, too_thin: BTreeSet::new(), infra_kinds };
+        let mut fleet = Self { clusters, management, malformed, workspaces, too_thin: BTreeSet::new(), infra_kinds };
         fleet.join(question, snapshot);
         fleet
     }
@@ -241,11 +259,22 @@ impl Fleet {
             }
         }
 
-        let mut by_cluster: HashMap<(String, String), Vec<Picture>> = HashMap::new();
         let (rows, too_thin) = self.rows(question, snapshot, &machines);
+        let index_of: HashMap<(&str, &str), usize> = self
+            .clusters
+            .iter()
+            .enumerate()
+            .map(|(index, cluster)| ((cluster.namespace.as_str(), cluster.name.as_str()), index))
+            .collect();
+        // In the order of `self.clusters`.
+        let mut pictures: Vec<Vec<Picture>> = self.clusters.iter().map(|_| Vec::new()).collect();
         let suspects: BTreeSet<usize> = triage::suspects(&rows).into_iter().collect();
         for (index, row) in rows.into_iter().enumerate() {
             let suspect = suspects.contains(&index);
+            // Machines of no provisioning Cluster are in no picture.
+            let Some(cluster) = index_of.get(&(row.namespace.as_str(), row.cluster.as_str())).copied() else {
+                continue;
+            };
             let machine = typed(machines.get(&row.namespace, &row.name), Machine::read);
             let whole = machine.as_ref().ok().and_then(Option::as_ref);
             let part = |wanted: Option<&Reference>| match wanted {
@@ -271,8 +300,7 @@ impl Fleet {
                     None => Err(NOT_READ),
                 },
             };
-            let key = (row.namespace.clone(), row.cluster.clone());
-            by_cluster.entry(key).or_default().push(Picture {
+            pictures[cluster].push(Picture {
                 row,
                 suspect,
                 machine: boxed(machine),
@@ -293,9 +321,9 @@ impl Fleet {
         );
         let paused = paused_rows(snapshot, &self.workspaces);
         let mut named_secrets = by_named_cluster(plan_secrets.iter().cloned(), |secret| &secret.metadata);
-        for cluster in &mut self.clusters {
+        for (cluster, machines) in self.clusters.iter_mut().zip(pictures) {
             let key = (cluster.namespace.clone(), cluster.name.clone());
-            cluster.machines = by_cluster.remove(&key).unwrap_or_default();
+            cluster.machines = machines;
             cluster.machines.sort_by(|a, b| a.row.name.cmp(&b.row.name));
             cluster.control_plane = typed(planes.get(&cluster.namespace, &cluster.name), ControlPlane::read);
             cluster.capi_paused = capi_paused(&paused, &capi, &cluster.namespace, &cluster.name);
@@ -416,7 +444,7 @@ fn belongs(nodes: &[Node], cluster: &Cluster) -> bool {
     })
 }
 
-fn cluster(object: &Value, management: &HashMap<&str, &ManagementCluster>) -> Option<Cluster> {
+fn cluster(object: &Value, management: &HashMap<&str, &Arc<ManagementCluster>>) -> Option<Cluster> {
     let metadata = Metadata::deserialize(object.get("metadata")?).ok()?;
     let id = object["status"]["clusterName"].as_str().filter(|id| !id.is_empty()).map(str::to_owned);
     Some(Cluster {
@@ -424,7 +452,9 @@ fn cluster(object: &Value, management: &HashMap<&str, &ManagementCluster>) -> Op
         name: metadata.name.clone(),
         management: id.as_ref().and_then(|id| management.get(id.as_str()).copied().cloned()),
         id,
-        conditions: conditions(&object["status"]["conditions"]),
+        conditions: conditions_of(&object["status"]["conditions"], |kind| {
+            kind == REMOVED || PLANNER_COPIES.contains(&kind)
+        }),
         metadata,
         capi_paused: Err(NOT_READ),
         control_plane: Err(NOT_READ),

@@ -106,7 +106,15 @@ impl Condition {
 
 /// Reads a list of conditions; what is no condition is left out.
 pub(crate) fn conditions(list: &Value) -> Vec<Condition> {
-    list.as_array().into_iter().flatten().filter_map(|condition| Condition::deserialize(condition).ok()).collect()
+    conditions_of(list, |_| true)
+}
+
+/// The same of those types only that are asked for.
+pub(crate) fn conditions_of(list: &Value, wanted: impl Fn(&str) -> bool) -> Vec<Condition> {
+    let all = list.as_array().into_iter().flatten();
+    all.filter(|condition| condition["type"].as_str().is_some_and(&wanted))
+        .filter_map(|condition| Condition::deserialize(condition).ok())
+        .collect()
 }
 
 /// A reference to the bootstrap or infra object of a Machine.
