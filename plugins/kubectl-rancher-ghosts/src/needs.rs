@@ -24,7 +24,8 @@ use crate::model::triage;
 const ONE_BY_ONE: usize = 200;
 /// Fleets up to this many machines are searched for leftovers of clusters that are gone without being asked to.
 const SMALL_FLEET: usize = 2000;
-/// Up to this many machines of a namespace are read whole, well or not: then the table shows their roles too.
+/// Up to this many machines of a namespace are read whole, well or not, and the Nodes of their clusters: then the table
+/// shows their roles too, and Nodes without a machine are seen.
 const SMALL_NAMESPACE: usize = 100;
 /// Namespaces of Cluster API's controller: Turtles from Rancher 2.13 on, a chart of its own before
 /// (rancher/turtles; rancher/charts rancher-provisioning-capi).
@@ -274,9 +275,15 @@ fn parts_of<'f>(fleet: &'f Fleet, namespace: &'f str, form: Form) -> impl Iterat
 fn parts_do_not_match(snapshot: &Snapshot, fleet: &Fleet, namespace: &str) -> bool {
     let count = |kind: &ResourceType| snapshot.here().count(kind, namespace);
     let (Some(machines), Ok(bootstraps)) = (triage::count(snapshot, namespace), count(&RKE_BOOTSTRAPS)) else {
-        return false;
+        // Not counted yet, or not to be counted: the rows tell, or why not.
+        let counts = Want::list(RKE_BOOTSTRAPS, Some(namespace), Form::Count);
+        return snapshot.here().answers_to(&counts).next().is_some();
     };
-    let Ok(infra) = fleet.infra_kinds.iter().map(count).sum::<Result<usize, _>>() else { return false };
+    let Ok(infra) = fleet.infra_kinds.iter().map(count).sum::<Result<usize, _>>() else { return true };
+    if fleet.strays.keys().any(|(workspace, _)| workspace == namespace) {
+        // Whether they lack a part is not known: they are in no picture.
+        return true;
+    }
     let lacks_a_part = |picture: &Picture| picture.bootstrap == Ok(None) || picture.infra == Ok(None);
     let of_namespace = fleet.clusters.iter().filter(|cluster| cluster.namespace == namespace);
     bootstraps != machines || infra != machines || of_namespace.flat_map(|cluster| &cluster.machines).any(lacks_a_part)
@@ -348,7 +355,14 @@ fn whole_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet, needs: &
     };
     for cluster in &fleet.clusters {
         // Rows without the column Ready leave every machine in doubt until the whole objects are there.
-        if fleet.too_thin.contains(&cluster.namespace) || !cluster.machines.iter().any(closer) {
+        if fleet.too_thin.contains(&cluster.namespace) {
+            continue;
+        }
+        if !cluster.machines.iter().any(closer) {
+            let few = triage::count(snapshot, &cluster.namespace).is_some_and(|rows| rows <= SMALL_NAMESPACE);
+            if few && !question.asks_who() {
+                nodes(question, snapshot, fleet, cluster, needs);
+            }
             continue;
         }
         if !question.asks_who() {

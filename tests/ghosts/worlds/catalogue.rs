@@ -204,6 +204,10 @@ fn make() -> Vec<Incident> {
     all
 }
 
+fn is_init_node(secret: &mut Value) {
+    secret["metadata"]["labels"]["rke.cattle.io/init-node"] = json!("true");
+}
+
 fn cut_role(labels: &mut Value, role: &str) {
     labels.as_object_mut().expect("labels").remove(&format!("rke.cattle.io/{role}-role"));
 }
@@ -465,9 +469,28 @@ fn joining_refused() -> Vec<Incident> {
             3,
             Refused("last worker machine"),
         ),
-        refused("rg101-init-node", "The ghost is the init node.", &["RG101"], 3, "init node", &|world| {
-            world.plan_secret(GHOST, |secret| secret["metadata"]["labels"]["rke.cattle.io/init-node"] = json!("true"));
-        }),
+        incident(
+            "rg101-init-node",
+            Triggers,
+            "The ghost was elected init node before it ever ran: the planner elects another one.",
+            from(never_joined(Capi::New, &GHOST_SERVER), |world| world.plan_secret(GHOST, is_init_node)),
+            &["RG101"],
+            3,
+            DELETE,
+        ),
+        refused(
+            "rg101-init-node-that-was-named",
+            "The RKEControlPlane names the ghost as init node: without it the planner finds none.",
+            &["RG101"],
+            3,
+            "is the init node that RKEControlPlane",
+            &|world| {
+                world.plan_secret(GHOST, is_init_node);
+                world.edit(&RKE_CONTROL_PLANES, CLUSTER, |plane| {
+                    plane["metadata"]["labels"]["rke.cattle.io/init-node-machine-id"] = json!(GHOST_SERVER.cattle_id());
+                });
+            },
+        ),
         refused("rg101-no-roles", "The ghost has no role labels.", &["RG101"], 3, "no role labels", &|world| {
             world.machine(GHOST, |machine| {
                 for role in ["etcd", "control-plane"] {
@@ -638,15 +661,48 @@ fn vanishing() -> Vec<Incident> {
         incident(
             "rg102-init-node",
             Triggers,
-            "The Node of the init node is gone.",
+            "The Node of the init node is gone: once it is being deleted the planner elects another one.",
+            from(vanished(Capi::New, &GHOST_SERVER), |world| world.plan_secret(GHOST, is_init_node)),
+            &["RG102"],
+            3,
+            DELETE,
+        ),
+        incident(
+            "rg102-etcd-beside-a-healthy-one-that-goes",
+            Triggers,
+            "A server's Node is gone, and of the three healthy ones two are being removed: what stays is no quorum.",
             from(vanished(Capi::New, &GHOST_SERVER), |world| {
-                world.plan_secret(GHOST, |secret| {
-                    secret["metadata"]["labels"]["rke.cattle.io/init-node"] = json!("true");
-                });
+                for host in &HOSTS[..2] {
+                    world.delete_machine(host.machine, 5 * MINUTE, Step::PreTerminate, "Waiting for hooks");
+                }
             }),
             &["RG102"],
             3,
-            Refused("init node"),
+            Refused("proven healthy"),
+        ),
+        incident(
+            "rg102-renamed",
+            LooksLike,
+            "The host was given another name: a Node of that name carries the machine's UID.",
+            from(vanished(Capi::New, &GHOST_WORKER), |world| {
+                let renamed = Host { hostname: "worker-9.example.com", ..GHOST_WORKER };
+                world.put_at(&Place::Downstream, NODES, renamed.node(true));
+            }),
+            &[],
+            0,
+            Nothing,
+        ),
+        incident(
+            "rg102-name-in-use",
+            Triggers,
+            "The host is being installed anew under its name: its new machine has no Node yet.",
+            from(vanished(Capi::New, &GHOST_WORKER), |world| {
+                let again = Host { machine: "custom-6b6b6b6b6b6b", ..GHOST_WORKER };
+                world.register(&again, false, Agent::InSync, 10 * MINUTE);
+            }),
+            &["RG102"],
+            3,
+            Refused("uses the name of Node"),
         ),
         incident(
             "rg102-sibling-joined",
@@ -982,7 +1038,9 @@ fn stuck_deletions() -> Vec<Incident> {
             "The Node of a lost cluster is to be deleted, without a limit of time.",
             from(stuck(Capi::New, &GHOST_WORKER, Step::Node, "Error deleting Node"), |world| {
                 world.disconnect();
-                world.machine(GHOST, |machine| machine["spec"]["deletion"] = json!({}));
+                world.machine(GHOST, |machine| {
+                    machine["spec"].as_object_mut().expect("spec").remove("deletion");
+                });
             }),
             &["RG103"],
             3,
@@ -1065,8 +1123,8 @@ fn more_deletions() -> Vec<Incident> {
             Triggers,
             "The deletion is old, but this step began a minute ago.",
             from(stuck(Capi::New, &GHOST_WORKER, Step::Infra, "Waiting for CustomMachine to be deleted"), |world| {
-                world.machine(GHOST, |machine| {
-                    set_condition(machine, "Deleting", |c| c["lastTransitionTime"] = json!(ago(MINUTE)));
+                world.edit(&CUSTOM_MACHINES, GHOST, |infra| {
+                    infra["metadata"]["deletionTimestamp"] = json!(ago(MINUTE));
                 });
             }),
             &["RG103"],
@@ -1395,6 +1453,21 @@ fn leftovers() -> Vec<Incident> {
         )
         .recorded(),
         incident(
+            "rg105-vm-just-deleted",
+            Triggers,
+            "The same, a minute after its deletion began: Rancher lets some go without their Machine.",
+            build(Capi::New, |world| {
+                world.ask(POOL_TARGET);
+                leave(world, &POOL_WORKER, &VSPHERE_MACHINES);
+                world.edit(&VSPHERE_MACHINES, POOL_WORKER.machine, |infra| {
+                    infra["metadata"]["deletionTimestamp"] = json!(ago(MINUTE));
+                });
+            }),
+            &["RG105"],
+            3,
+            Refused("began 1m"),
+        ),
+        incident(
             "rg105-vm-in-the-fleet-v1beta1",
             Triggers,
             "The same in the fleet under v1beta1.",
@@ -1496,6 +1569,31 @@ fn leftovers() -> Vec<Incident> {
             Plan(&["patch RKEBootstrap"]),
         )
         .recorded(),
+        incident(
+            "rg106-bootstrap-of-a-live-host",
+            Triggers,
+            "A Machine was lost in a restore: its RKEBootstrap goes with the plan Secret that a running agent works with.",
+            asked(Capi::New, |world| {
+                leave(world, &GHOST_WORKER, &RKE_BOOTSTRAPS);
+                world.put_at(&Place::Downstream, NODES, GHOST_WORKER.node(true));
+            }),
+            &["RG106"],
+            0,
+            Refused("its agent may be running"),
+        ),
+        incident(
+            "rg106-bootstrap-of-an-agent-that-answered",
+            Triggers,
+            "The same without a look at the Nodes.",
+            asked(Capi::New, |world| {
+                world.no_downstream();
+                leave(world, &GHOST_WORKER, &RKE_BOOTSTRAPS);
+                world.put(SECRETS, GHOST_WORKER.secret(Agent::InSync, DAY));
+            }),
+            &["RG106"],
+            0,
+            Refused("has answered into"),
+        ),
         incident(
             "rg106-plan-secret",
             Triggers,
@@ -1603,6 +1701,18 @@ fn leftovers() -> Vec<Incident> {
             Refused("name it as CLUSTER/MACHINE"),
         )
         .recorded(),
+        incident(
+            "rg107-in-the-fleet",
+            Triggers,
+            "The same, in a check of all clusters.",
+            build(Capi::New, |world| {
+                world.put_at(&Place::Downstream, NODES, GHOST_WORKER.node(true));
+                world.cluster("fleet-local", "local", "local");
+            }),
+            &["RG107"],
+            0,
+            Refused("name it as CLUSTER/MACHINE"),
+        ),
         incident(
             "rg107-just-registered",
             LooksLike,
@@ -1883,6 +1993,17 @@ fn clusters() -> Vec<Incident> {
             &["RG105"],
             3,
             NAME_ONE,
+        ),
+        incident(
+            "rg109-machines-alone",
+            Triggers,
+            "Machines whose provisioning Cluster is gone.",
+            build(Capi::New, |world| {
+                world.register(&Host { cluster: "gone", ..GHOST_WORKER }, true, Agent::InSync, 10 * DAY);
+            }),
+            &["RG109"],
+            3,
+            Refused("name it as CLUSTER/MACHINE"),
         ),
         incident(
             "rg109-provisioning-cluster-alone",

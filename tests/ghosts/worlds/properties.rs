@@ -530,7 +530,6 @@ proptest! {
                 fault => prop_assert!(false, "{fault:?} {plan:?}"),
             }
             let guarded = case.fault != Fault::ClaimedTwice;
-            prop_assert!(!(guarded && case.host.roles.etcd() && case.init_node), "{plan:?}");
             prop_assert!(!(guarded && case.sibling_joined), "{plan:?}");
         }
         prop_assert!(!(case.slow && matches!(case.fault, Fault::Stuck(Step::Drain | Step::Volumes))), "{plan:?}");

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use rancher_common::finding::{Diagnosis, Evidence, Finding};
-use rancher_common::rancher::{CAPI_CLUSTERS, MACHINES, MANAGEMENT_CLUSTERS, ManagementCluster, RKE_CONTROL_PLANES};
+use rancher_common::rancher::{
+    CAPI_CLUSTERS, MACHINES, MANAGEMENT_CLUSTERS, ManagementCluster, PROVISIONING_CLUSTERS, RKE_CONTROL_PLANES,
+};
 use rancher_common::resource::ObjectRef;
 use rancher_common::text::{count, some_of};
 use rancher_common::time::{between, human};
@@ -14,6 +16,7 @@ use crate::findings;
 use crate::model::fleet::{Cluster, LOCAL, Picture, REMOVED, management_reference};
 use crate::model::machine::Role;
 use crate::model::planner::ETCD_REPLACED;
+use crate::model::triage::Row;
 use crate::question::Target;
 
 /// Mark of management Clusters that belong to a provisioning Cluster
@@ -181,6 +184,29 @@ pub(crate) fn is_called(management: &ManagementCluster, target: &Target) -> bool
     target.machine.is_none() && (management.metadata.name == target.cluster || shown == Some(target.cluster.as_str()))
 }
 
+/// RG109: machines of clusters that are gone. The lists are of two moments: one whose machines were all just made may be
+/// younger than the list of clusters.
+fn strays(scene: &Scene<'_>) -> Vec<Finding> {
+    let just_made = |row: &Row| row.age.ends_with('s');
+    let finding = |((namespace, name), rows): (&(String, String), &Vec<Row>)| {
+        let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+        let deleting = rows.iter().filter(|row| row.phase == "Deleting").count();
+        Finding::new(
+            &findings::GHOST_CLUSTER,
+            "cluster",
+            ObjectRef::new(&PROVISIONING_CLUSTERS, Some(namespace), name),
+            format!("{} of cluster {name}, which has no provisioning Cluster", count(rows.len(), "machine", "machines")),
+        )
+        .evidence([
+            Evidence::new("machines", some_of(&names, 5)).from(MACHINES.full_name()),
+            Evidence::new("deleting", format!("{deleting} of {}", rows.len())).from("Machine .status.phase"),
+            Evidence::new("provisioning", format!("no Cluster {name} in {namespace}")).from(PROVISIONING_CLUSTERS.full_name()),
+        ])
+        .advice("Bring the provisioning Cluster back from Rancher's backup if the cluster lives; else delete its machines one by one, in the ordinary way. Finalizers last: infra machine before RKEBootstrap before Machine.")
+    };
+    scene.fleet.strays.iter().filter(|(_, rows)| !rows.iter().all(just_made)).map(finding).collect()
+}
+
 /// RG109: halves of clusters, and clusters whose removal hangs.
 pub(crate) fn ghosts(scene: &Scene<'_>, diagnosis: &mut Diagnosis) {
     let Scene { question, snapshot, fleet } = scene;
@@ -217,6 +243,7 @@ pub(crate) fn ghosts(scene: &Scene<'_>, diagnosis: &mut Diagnosis) {
             );
         }
     }
+    diagnosis.findings.extend(strays(scene));
     for cluster in fleet.targets(question) {
         if listed
             && cluster.id.is_some()

@@ -3,14 +3,15 @@
 use rancher_common::finding::{Evidence, Finding};
 use rancher_common::rancher::MACHINES;
 use rancher_common::snapshot::{Content, Snapshot, Want};
-use rancher_common::time::{between, human};
+use rancher_common::time::{Timestamp, between, human};
 
 use super::{Judged, Scene};
 use crate::Question;
 use crate::findings;
 use crate::model::fleet::{Cluster, Picture};
 use crate::model::machine::{Machine, Role, Step};
-use crate::model::objects::PlanSecret;
+use crate::model::objects::{Part, PlanSecret};
+use crate::model::reading::Seen;
 use crate::plan::target_of;
 
 /// Where a deletion stands: what Cluster API says, or, where it does not say, which objects are left.
@@ -24,6 +25,18 @@ pub(crate) fn step(picture: &Picture, machine: &Machine) -> Step {
         },
         Some(step) => step,
     }
+}
+
+/// Since when it stands there, where that is known: Cluster API asks for the deletion of infra machine and RKEBootstrap as
+/// their steps begin.
+pub(crate) fn step_since(picture: &Picture, machine: &Machine, step: Step) -> Option<Timestamp> {
+    let asked = |part: &Seen<Box<Part>>| part.as_ref().ok()?.as_ref()?.metadata.deletion_timestamp;
+    match step {
+        Step::Infra => asked(&picture.infra),
+        Step::Bootstrap => asked(&picture.bootstrap),
+        _ => None,
+    }
+    .or_else(|| machine.step_text()?.1)
 }
 
 /// Whether only a second look tells if this deletion moves.
@@ -67,7 +80,8 @@ pub(crate) fn judge(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture, mac
     let waited = between(since, scene.snapshot.as_of);
     let step = step(picture, machine);
     let state = format!("deleting: {step}");
-    let (text, at_step_since) = machine.step_text().unwrap_or_default();
+    let text = machine.step_text().map(|(text, _)| text).unwrap_or_default();
+    let at_step_since = step_since(picture, machine, step);
     if step == Step::Paused || waited < scene.question.grace {
         return Judged::state(state, format!("for {}", human(waited)));
     }
@@ -89,12 +103,20 @@ pub(crate) fn judge(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture, mac
         &findings::STUCK_DELETING,
         "machine",
         picture.reference(),
-        format!(
-            "the deletion of {} in cluster {} has stood at «{step}» for {}",
-            machine.name(),
-            cluster.title(),
-            human(at_step_since.map_or(waited, |since| between(since, scene.snapshot.as_of)))
-        ),
+        match at_step_since {
+            Some(since) => format!(
+                "the deletion of {} in cluster {} has stood at «{step}» for {}",
+                machine.name(),
+                cluster.title(),
+                human(between(since, scene.snapshot.as_of))
+            ),
+            None => format!(
+                "the deletion of {} in cluster {} stands at «{step}», {} after it began",
+                machine.name(),
+                cluster.title(),
+                human(waited)
+            ),
+        },
     )
     .evidence(evidence);
     if step == Step::PreTerminateHook && !joined_to(cluster, picture).is_empty() {
@@ -109,13 +131,13 @@ pub(crate) fn judge(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture, mac
 
 /// What the step waits for, in a line or two.
 fn waits_for(step: Step, picture: &Picture, machine: &Machine) -> Vec<Evidence> {
-    let finalizers = |part: &crate::model::objects::Part| {
+    let finalizers = |part: &Part| {
         Evidence::new(
             "waits for",
             format!("{} to go; its finalizers: {}", part.reference(), part.metadata.finalizers.join(", ")),
         )
     };
-    let part = |seen: &crate::model::reading::Seen<Box<crate::model::objects::Part>>| {
+    let part = |seen: &Seen<Box<Part>>| {
         seen.as_ref().ok().and_then(Option::as_deref).map(finalizers).into_iter().collect::<Vec<_>>()
     };
     match step {

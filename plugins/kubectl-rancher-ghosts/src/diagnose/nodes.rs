@@ -8,13 +8,13 @@
 use rancher_common::finding::{Diagnosis, Evidence, Finding};
 use rancher_common::kinds::{NODES, SECRETS};
 use rancher_common::resource::ObjectRef;
-use rancher_common::text::some_of;
+use rancher_common::text::{count, some_of};
 
 use super::{Judged, Scene, plans};
 use crate::findings;
 use crate::model::fleet::{Cluster, Picture};
 use crate::model::machine::Machine;
-use crate::model::objects::reference;
+use crate::model::objects::{Node, reference};
 use crate::plan::target_of;
 
 /// A machine that refers to a Node.
@@ -25,18 +25,25 @@ pub(crate) fn judge(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture, mac
         .filter(|other| other.row.name != picture.row.name && other.row.node.as_deref() == Some(name))
         .collect();
     match cluster.node(name) {
-        Ok(None) => return vanished(scene, cluster, picture, machine, name),
+        Ok(None) => {
+            return match of_uid(cluster, machine) {
+                // The host was given another name: kubelet registered it anew, and Cluster API still has the old one.
+                Some(node) => Judged::state("renamed", format!("Node {name} is now called {}", node.name())),
+                None => vanished(scene, cluster, picture, machine, name),
+            };
+        }
         Ok(Some(node)) => {
             if let Some(live) = owner(cluster, machine, name) {
                 return claimed_twice(scene, cluster, picture, machine, name, live);
             }
-            if node.machine_uid().is_none() && !rivals.is_empty() {
-                return undecided_claim(picture, machine, name, &rivals, None);
+            // Its owner is among the machines, or nobody knows whose it is.
+            if node.machine_uid() != Some(machine.uid()) && !rivals.is_empty() {
+                return undecided_claim(picture, machine, name, &rivals, &not_told(node));
             }
         }
         Err(why) => {
             if !rivals.is_empty() {
-                return undecided_claim(picture, machine, name, &rivals, Some(why));
+                return undecided_claim(picture, machine, name, &rivals, why);
             }
             if let Some(judged) = by_word_of_capi(cluster, picture, machine, name, why) {
                 return judged;
@@ -54,6 +61,18 @@ pub(crate) fn judge(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture, mac
         return Judged::state("running", why.lines().next().unwrap_or_default());
     }
     judged
+}
+
+/// The Node that says it belongs to this machine, whatever it is called.
+pub(crate) fn of_uid<'c>(cluster: &'c Cluster, machine: &Machine) -> Option<&'c Node> {
+    cluster.nodes.as_ref().ok()?.iter().find(|node| node.machine_uid() == Some(machine.uid()))
+}
+
+fn not_told(node: &Node) -> String {
+    match node.machine_uid() {
+        None => "the Node has no label rke.cattle.io/machine".to_owned(),
+        Some(uid) => format!("the Node's label rke.cattle.io/machine is {uid}, which is no machine of this cluster"),
+    }
 }
 
 /// The machine that a Node says it belongs to, if that is another one than this and exists.
@@ -124,9 +143,8 @@ pub(crate) fn claimed_twice(
 }
 
 /// Two machines claim a Node and nothing tells whose it is.
-fn undecided_claim(picture: &Picture, machine: &Machine, name: &str, rivals: &[&Picture], why: Option<&str>) -> Judged {
+fn undecided_claim(picture: &Picture, machine: &Machine, name: &str, rivals: &[&Picture], why: &str) -> Judged {
     let names: Vec<&str> = rivals.iter().map(|rival| rival.row.name.as_str()).collect();
-    let unknown = why.map_or_else(|| "the Node has no label rke.cattle.io/machine".to_owned(), str::to_owned);
     let finding = Finding::new(
         &findings::NODE_CLAIMED_TWICE,
         "machine",
@@ -135,7 +153,7 @@ fn undecided_claim(picture: &Picture, machine: &Machine, name: &str, rivals: &[&
     )
     .evidence([
         Evidence::new("claim", name).from("Machine .status.nodeRef.name"),
-        Evidence::new("unknown", unknown),
+        Evidence::new("unknown", why.to_owned()),
         Evidence::new("danger", format!("an ordinary deletion of either drains and deletes Node {name}")),
     ])
     .advice("Delete neither. Give a connection to the downstream cluster (--downstream-context): the Node's label tells whose it is.");
@@ -177,18 +195,22 @@ pub(crate) fn unclaimed(scene: &Scene<'_>, diagnosis: &mut Diagnosis) {
     if let Some(info) = &scene.question.connection_info {
         unknown_secret(scene, info, diagnosis);
     }
-    if scene.question.target.is_none() && scene.fleet.clusters.len() > 1 {
-        return;
-    }
+    let mut not_compared = 0;
     for cluster in scene.fleet.targets(scene.question) {
-        let Ok(nodes) = &cluster.nodes else { continue };
-        if cluster.machines.is_empty() {
+        let Ok(nodes) = &cluster.nodes else {
+            not_compared += usize::from(!cluster.machines.is_empty());
+            continue;
+        };
+        // An imported cluster has neither machines nor a control plane of Rancher's.
+        if cluster.machines.is_empty() && cluster.plane().is_none() {
             continue;
         }
+        // In a fleet the UIDs of machines that are well are not known.
+        let all_whole = cluster.machines.iter().all(|picture| picture.whole().is_some());
         for node in nodes {
-            let by_uid = node
-                .machine_uid()
-                .is_some_and(|uid| cluster.machines.iter().any(|p| p.whole().is_some_and(|m| m.uid() == uid)));
+            let by_uid = node.machine_uid().is_some_and(|uid| {
+                !all_whole || cluster.machines.iter().any(|p| p.whole().is_some_and(|m| m.uid() == uid))
+            });
             let by_name = cluster.machines.iter().any(|p| p.row.node.as_deref() == Some(node.name()));
             if by_uid || by_name {
                 continue;
@@ -223,6 +245,15 @@ pub(crate) fn unclaimed(scene: &Scene<'_>, diagnosis: &mut Diagnosis) {
                 .advice("Register the host again: clean it first if its cattle-id has changed; fix cannot do that from here."),
             );
         }
+    }
+    if scene.question.target.is_none() && not_compared > 0 {
+        diagnosis.skip(
+            "node",
+            format!(
+                "the Nodes of {} were not compared with their machines: check CLUSTER does, with a connection to it",
+                count(not_compared, "cluster", "clusters")
+            ),
+        );
     }
 }
 

@@ -6,6 +6,7 @@ use rancher_common::finding::{Diagnosis, Evidence, Finding};
 use rancher_common::rancher::{CUSTOM_MACHINES, MACHINES, Metadata, RKE_BOOTSTRAPS};
 use rancher_common::resource::ResourceType;
 use rancher_common::snapshot::{Form, Place, Shown, Snapshot, Want};
+use rancher_common::text::count;
 use rancher_common::time::between;
 
 use super::Scene;
@@ -16,22 +17,29 @@ use crate::model::objects::Part;
 use crate::model::reading::{Objects, Rows};
 use crate::plan;
 
-/// Parts of machines whose names no Machine has: they are looked at whole before they are called orphans, since old
+/// Parts of machines whose names no Machine has, and which were not read yet: they are looked at whole before they are called orphans, since old
 /// versions of Cluster API gave them names of their own.
 pub(crate) fn doubts(snapshot: &Snapshot, fleet: &Fleet) -> Vec<(ResourceType, String, String)> {
     let mut doubts = Vec::new();
     let rows = Rows::of(snapshot, &MACHINES, &fleet.workspaces);
+    let bootstraps = RKE_BOOTSTRAPS;
+    let read: Vec<(&ResourceType, Objects<'_>)> = fleet
+        .infra_kinds
+        .iter()
+        .chain([&bootstraps])
+        .map(|kind| (kind, Objects::of(snapshot, &Place::Here, kind)))
+        .collect();
     for namespace in &fleet.workspaces {
-        for kind in fleet.infra_kinds.iter().chain([&RKE_BOOTSTRAPS]) {
-            let want = Want::list(kind.clone(), Some(namespace), Form::Table);
+        for (kind, read) in &read {
+            let want = Want::list((*kind).clone(), Some(namespace), Form::Table);
             // Whole objects need no second question.
             let Ok(Shown::Rows(parts)) = snapshot.here().shown(&want) else { continue };
             let Some(names) = rows.names(namespace) else { break };
             doubts.extend(
                 parts
                     .names()
-                    .filter(|name| !names.contains(name))
-                    .map(|name| (kind.clone(), namespace.clone(), name.to_owned())),
+                    .filter(|name| !names.contains(name) && read.get(namespace, name).is_err())
+                    .map(|name| ((*kind).clone(), namespace.clone(), name.to_owned())),
             );
         }
     }
@@ -172,6 +180,11 @@ pub(crate) fn cluster_of(metadata: &Metadata) -> Option<&str> {
 }
 
 pub(crate) fn judge(scene: &Scene<'_>, diagnosis: &mut Diagnosis) {
+    let unread = doubts(scene.snapshot, scene.fleet).len();
+    if unread > 0 {
+        let parts = count(unread, "part", "parts");
+        diagnosis.skip("leftover", format!("{parts} of machines were not read, whose names no Machine has"));
+    }
     for orphan in orphans(scene) {
         let finding = part_finding(scene, &orphan);
         diagnosis.findings.push(finding);
@@ -197,8 +210,10 @@ fn part_finding(scene: &Scene<'_>, orphan: &Orphan) -> Finding {
                 .from(format!("{} .spec.providerID", part.reference())),
         );
     }
-    let message = if is_infra {
-        format!("{} has no Machine any more; its controller asks for it for ever", part.reference())
+    let message = if part.has_vm() {
+        format!("{} has no Machine any more, without which its controller deletes no VM", part.reference())
+    } else if is_infra {
+        format!("{} has no Machine any more", part.reference())
     } else {
         format!("{} was left behind by machine {machine}", part.reference())
     };

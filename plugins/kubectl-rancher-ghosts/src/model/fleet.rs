@@ -179,6 +179,8 @@ pub(crate) struct Fleet {
     pub malformed: Vec<(ObjectRef, String)>,
     /// Namespaces that may hold machines.
     pub workspaces: Vec<String>,
+    /// Machines of no provisioning Cluster: workspace and name of the cluster they name, and their rows.
+    pub strays: BTreeMap<(String, String), Vec<Row>>,
     /// Those of them whose rows lack what a verdict needs.
     pub too_thin: BTreeSet<String>,
     /// Kinds of infra machines, CustomMachine first.
@@ -216,7 +218,7 @@ impl Fleet {
         clusters.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         management.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
         let workspaces: Vec<String> = workspaces.into_iter().collect();
-        let mut fleet = Self { clusters, management, malformed, workspaces, too_thin: BTreeSet::new(), infra_kinds };
+        let mut fleet = Self { clusters, management, malformed, workspaces, infra_kinds, ..Self::default() };
         fleet.join(question, snapshot);
         fleet
     }
@@ -266,13 +268,14 @@ impl Fleet {
             .enumerate()
             .map(|(index, cluster)| ((cluster.namespace.as_str(), cluster.name.as_str()), index))
             .collect();
+        let mut strays: BTreeMap<(String, String), Vec<Row>> = BTreeMap::new();
         // In the order of `self.clusters`.
         let mut pictures: Vec<Vec<Picture>> = self.clusters.iter().map(|_| Vec::new()).collect();
         let suspects: BTreeSet<usize> = triage::suspects(&rows).into_iter().collect();
         for (index, row) in rows.into_iter().enumerate() {
             let suspect = suspects.contains(&index);
-            // Machines of no provisioning Cluster are in no picture.
             let Some(cluster) = index_of.get(&(row.namespace.as_str(), row.cluster.as_str())).copied() else {
+                strays.entry((row.namespace.clone(), row.cluster.clone())).or_default().push(row);
                 continue;
             };
             let machine = typed(machines.get(&row.namespace, &row.name), Machine::read);
@@ -311,6 +314,7 @@ impl Fleet {
         }
 
         self.too_thin = too_thin;
+        self.strays = strays;
         let bootstrap_kind = RKE_BOOTSTRAPS;
         let of_infra = infras.iter().flat_map(|(kind, objects)| objects.all().map(move |object| (*kind, object)));
         let mut parts = by_named_cluster(

@@ -152,6 +152,8 @@ pub(crate) struct Machine {
     /// Whether `spec.deletion.nodeDeletionTimeoutSeconds` (v1beta1: `spec.nodeDeletionTimeout`) is set: without it the
     /// deletion of the Node is tried for ever.
     pub node_deletion_timeout: bool,
+    /// Whether there is a `spec.deletion` at all (v1beta2).
+    pub has_deletion_spec: bool,
     /// `status.failureMessage` of v1beta1, also where v1beta2 keeps it.
     pub failure: Option<String>,
     new: Vec<Condition>,
@@ -188,6 +190,7 @@ impl Machine {
                 .collect(),
             node_deletion_timeout: !spec["deletion"]["nodeDeletionTimeoutSeconds"].is_null()
                 || !spec["nodeDeletionTimeout"].is_null(),
+            has_deletion_spec: spec["deletion"].is_object(),
             failure: text(&status["failureMessage"]).or_else(|| text(&deprecated["failureMessage"])),
             metadata,
             new,
@@ -277,9 +280,14 @@ impl Machine {
         .or(Some(Step::Unknown))
     }
 
-    /// What Cluster API says about the step, and since when.
+    /// What Cluster API says about the step, and since when it has been at it, where that is known: the one condition
+    /// Deleting of v1beta2 keeps its time from step to step (kubernetes-sigs/cluster-api util/conditions/setter.go), the
+    /// old ones are of one step each.
     pub(crate) fn step_text(&self) -> Option<(&str, Option<Timestamp>)> {
-        let condition = self.new.iter().find(|c| c.kind == "Deleting").or_else(|| {
+        if let Some(deleting) = self.new.iter().find(|c| c.kind == "Deleting") {
+            return Some((deleting.message(), None));
+        }
+        let condition = {
             [
                 "PreDrainDeleteHookSucceeded",
                 "DrainingSucceeded",
@@ -288,7 +296,7 @@ impl Machine {
             ]
             .into_iter()
             .find_map(|kind| self.old_condition(kind).filter(|c| !c.is("True")))
-        })?;
+        }?;
         Some((condition.message(), condition.since()))
     }
 }

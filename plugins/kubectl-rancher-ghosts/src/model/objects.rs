@@ -8,12 +8,14 @@ use rancher_common::snapshot::MachinePlan;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::machine::{Condition, PAUSED, Role, conditions, roles};
+use super::machine::{Condition, Machine, PAUSED, Role, conditions, roles};
 
 /// Annotation of a plan Secret: the address others join by (rancher/rancher pkg/capr/planner/planner.go).
 const JOIN_URL: &str = "rke.cattle.io/join-url";
 /// Annotation of a plan Secret: the join-url this machine was joined to.
 const JOINED_TO: &str = "rke.cattle.io/joined-to";
+/// Mark of an RKEControlPlane: the id of the host that is to be the init node (pkg/capr/planner/initnode.go).
+const INIT_NODE_ID: &str = "rke.cattle.io/init-node-machine-id";
 /// Label of the plan Secret of the machine that the others join first (pkg/capr/planner/planentry.go).
 const INIT_NODE: &str = "rke.cattle.io/init-node";
 /// Annotation of a plan Secret: when Rancher wrote the plan.
@@ -85,8 +87,11 @@ pub(crate) struct Part {
     pub metadata: Metadata,
     pub provider_id: Option<String>,
     pub conditions: Vec<Condition>,
-    /// `status.failureReason` and `failureMessage` of an infra machine.
+    /// `status.failureMessage` of an infra machine, else its `failureReason`.
     pub failure: Option<String>,
+    /// Whether that is about its deletion: `failureReason` `DeleteError`
+    /// (rancher/rancher pkg/controllers/capr/machineprovision/controller.go).
+    pub delete_failed: bool,
 }
 
 impl Part {
@@ -99,6 +104,7 @@ impl Part {
             provider_id: text(&object["spec"]["providerID"]),
             conditions: conditions(&status["conditions"]),
             failure: text(&status["failureMessage"]).or_else(|| text(&status["failureReason"])),
+            delete_failed: status["failureReason"] == "DeleteError",
         })
     }
 
@@ -161,6 +167,12 @@ impl ControlPlane {
 
     pub(crate) fn paused(&self) -> bool {
         self.metadata.annotations.contains_key(PAUSED)
+    }
+
+    /// Whether it names this machine as the init node.
+    pub(crate) fn designates(&self, machine: &Machine) -> bool {
+        let named = self.metadata.labels.get(INIT_NODE_ID).or_else(|| self.metadata.annotations.get(INIT_NODE_ID));
+        named.is_some() && named == machine.metadata.labels.get(MACHINE_ID)
     }
 
     /// The phase of a restore that is under way (rancher/rancher pkg/apis/rke.cattle.io/v1: `Finished` and `Failed` end it).

@@ -10,7 +10,7 @@ use crate::diagnose::leader::Leader;
 use crate::diagnose::{self, Scene, deleting};
 use crate::model::fleet::{Cluster, Picture};
 use crate::model::machine::{Machine, Role};
-use crate::model::objects::{Node, PlanSecret};
+use crate::model::objects::{NODE_NAME, Node, PlanSecret};
 
 /// Rancher's leader must do its part of the removing.
 pub(crate) fn leader(scene: &Scene<'_>) -> Result<(), Refusal> {
@@ -134,8 +134,8 @@ pub(crate) fn siblings_follow(cluster: &Cluster, picture: &Picture) -> Result<()
     .instead("repair their agents, so that the planner can join them to another machine"))
 }
 
-/// What an etcd machine needs besides: a plan Secret that says it is not the one that the others join, and, if it ever
-/// had a node, a quorum that does not need it.
+/// What an etcd machine needs besides: that it is not the init node somebody named, and, if it ever had a node, a quorum
+/// that does not need it, though its own member still counts.
 pub(crate) fn etcd(cluster: &Cluster, picture: &Picture, machine: &Machine) -> Result<(), Refusal> {
     if !machine.is(Role::Etcd) {
         return Ok(());
@@ -148,9 +148,11 @@ pub(crate) fn etcd(cluster: &Cluster, picture: &Picture, machine: &Machine) -> R
         Ok(secret) => secret.as_deref(),
     };
     let answered = secret.is_some_and(|secret| secret.plan.agent_has_answered());
-    if secret.is_some_and(PlanSecret::is_init_node) {
-        return Err(Refusal::new(format!("{name} is the init node that the other machines join"))
-            .instead("let the planner choose another one; do not move the label by hand"));
+    // Once the deletion of an init node has begun the planner elects another one (rancher/rancher
+    // pkg/capr/planner/initnode.go, electInitNode), unless it is told which one to take.
+    if secret.is_some_and(PlanSecret::is_init_node) && cluster.plane().is_some_and(|plane| plane.designates(machine)) {
+        return Err(Refusal::new(format!("{name} is the init node that RKEControlPlane {} names", cluster.name))
+            .instead("find out who named it (a restore does); without it the planner finds no init node at all"));
     }
     if machine.node.is_none() && !answered {
         // Its plan was never run: no etcd was ever started there.
@@ -174,8 +176,10 @@ pub(crate) fn etcd(cluster: &Cluster, picture: &Picture, machine: &Machine) -> R
         .iter()
         .filter(|(other, name)| {
             let node = nodes.iter().find(|node| node.name() == *name);
+            // One that is being removed is about to leave the quorum.
+            let stays = other.whole().is_some_and(|whole| !whole.deleting());
             let probe = other.secret().and_then(|secret| secret.plan.probes.as_ref()?.get("etcd"));
-            node.is_some_and(|node| node.ready == Some(true)) && probe.is_some_and(|probe| probe.healthy)
+            stays && node.is_some_and(|node| node.ready == Some(true)) && probe.is_some_and(|probe| probe.healthy)
         })
         .count();
     let quorum = members / 2 + 1;
@@ -189,6 +193,26 @@ pub(crate) fn etcd(cluster: &Cluster, picture: &Picture, machine: &Machine) -> R
     Ok(())
 }
 
+/// Nobody else may use the name of the Node: Cluster API addresses Nodes by name, and a host that registers under it
+/// while the deletion goes on would be drained and deleted (kubernetes-sigs/cluster-api
+/// internal/controllers/machine/machine_controller.go, deleteNode).
+pub(crate) fn name_not_reused(cluster: &Cluster, picture: &Picture, machine: &Machine) -> Result<(), Refusal> {
+    let Some(name) = machine.node.as_deref() else { return Ok(()) };
+    let uses = |other: &&Picture| {
+        let label = other.whole().and_then(|whole| whole.metadata.labels.get(NODE_NAME));
+        other.row.name != picture.row.name
+            && (other.row.node.as_deref() == Some(name) || label.is_some_and(|label| label == name))
+    };
+    match cluster.machines.iter().find(uses) {
+        Some(other) => Err(Refusal::new(format!(
+            "{} uses the name of Node {name} too, and the deletion would take that Node along (RG104)",
+            other.row.name
+        ))
+        .instead(format!("wait until {} has joined, or remove it first if it is a ghost itself", other.row.name))),
+        None => Ok(()),
+    }
+}
+
 /// All of them.
 pub(crate) fn all(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture, machine: &Machine) -> Result<(), Refusal> {
     if cluster.machines.iter().any(|other| other.whole().is_none() && other.machine != Ok(None)) {
@@ -200,6 +224,7 @@ pub(crate) fn all(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture, machi
         return Err(Refusal::new(format!("{} is paused (RG206): nothing would happen to it", machine.name())));
     }
     not_the_last(cluster, picture, machine)?;
+    name_not_reused(cluster, picture, machine)?;
     etcd(cluster, picture, machine)?;
     siblings_follow(cluster, picture)
 }

@@ -11,6 +11,7 @@ use crate::diagnose::{Scene, deleting, identity};
 use crate::findings;
 use crate::model::fleet::{Cluster, Picture};
 use crate::model::machine::{ETCD_HOOK, Role};
+use crate::model::objects::PlanSecret;
 
 pub(crate) fn remedy(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture, rule: &Rule) -> Result<Remedy, Refusal> {
     let Some(machine) = picture.whole() else { return Err(Refusal::new("the Machine was not read whole")) };
@@ -40,9 +41,14 @@ pub(crate) fn remedy(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture, ru
     if !snapshots.is_empty() {
         leaves.push(format!("these go with it: {}", snapshots.join(", ")));
     }
+    if picture.secret().is_some_and(PlanSecret::is_init_node) {
+        leaves.push(
+            "it is the init node: the planner makes another etcd machine the one that the others join".to_owned(),
+        );
+    }
     if machine.is(Role::Etcd) {
         leaves.push(if machine.node.is_some() {
-            "its etcd member may stay listed: look at the member list afterwards, and take it out there if so"
+            "its etcd member may stay listed (the quorum was counted with it): take an etcd snapshot before, look at the member list afterwards, and take it out there if so"
                 .to_owned()
         } else if machine.annotated(ETCD_HOOK) {
             "it never ran etcd, so Rancher's leader takes its etcd hook off by itself".to_owned()

@@ -7,8 +7,7 @@
 use rancher_common::plan::{Action, Change, Operation, Reversibility};
 use rancher_common::rancher::{MACHINES, Metadata, RKE_BOOTSTRAPS};
 use rancher_common::resource::{ObjectRef, ResourceType};
-use rancher_common::snapshot::Snapshot;
-use rancher_common::time::{between, human};
+use rancher_common::time::{Timestamp, between, human};
 use serde_json::{Value, json};
 
 use super::{Refusal, Remedy, guards, picture};
@@ -43,7 +42,10 @@ pub(crate) fn remedy(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture) ->
         return Err(refusal);
     }
     let step = deleting::step(picture, machine);
-    still(scene.snapshot, scene.question.patience, machine)?;
+    match deleting::step_since(picture, machine, step) {
+        Some(since) => patient(scene, "this step", Some(since))?,
+        None => patient(scene, "the deletion", machine.metadata.deletion_timestamp)?,
+    }
     nobody_else(cluster, picture, machine)?;
     if matches!(step, Step::Drain | Step::Volumes) && deleting::looks(scene.snapshot, machine) == Looks::Once {
         return Err(Refusal::new("whether it moves, however slowly, is not known: the second look failed")
@@ -84,12 +86,12 @@ pub(crate) fn remedy(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture) ->
     }
 }
 
-/// The step must have stood still for a while; where Cluster API says since when.
-fn still(snapshot: &Snapshot, patience: std::time::Duration, machine: &Machine) -> Result<(), Refusal> {
-    let since = machine.step_text().and_then(|(_, since)| since).or(machine.metadata.deletion_timestamp);
-    let waited = since.map(|since| between(since, snapshot.as_of)).unwrap_or_default();
+/// What has just begun is not stuck: those whose turn it is get their time.
+pub(crate) fn patient(scene: &Scene<'_>, what: &str, since: Option<Timestamp>) -> Result<(), Refusal> {
+    let patience = scene.question.patience;
+    let waited = since.map(|since| between(since, scene.snapshot.as_of)).unwrap_or_default();
     if waited < patience {
-        return Err(Refusal::new(format!("this step began {} ago", human(waited)))
+        return Err(Refusal::new(format!("{what} began {} ago", human(waited)))
             .instead(format!("wait, or call it stuck earlier: --patience (now {})", human(patience))));
     }
     Ok(())
@@ -100,7 +102,7 @@ fn still(snapshot: &Snapshot, patience: std::time::Duration, machine: &Machine) 
 fn nobody_else(cluster: &Cluster, picture: &Picture, machine: &Machine) -> Result<(), Refusal> {
     let Some(name) = machine.node.as_deref() else { return Ok(()) };
     match cluster.node(name) {
-        Ok(None) => return Ok(()),
+        Ok(None) => return guards::name_not_reused(cluster, picture, machine),
         Ok(Some(node)) if node.machine_uid() == Some(machine.uid()) => return Ok(()),
         _ => {}
     }
@@ -261,7 +263,8 @@ pub(crate) fn free(
 
 /// Rancher's way to give up a VM whose deletion failed.
 pub(crate) fn force(part: &Part) -> Result<Action, Refusal> {
-    let failed = part.conditions.iter().any(|c| c.kind == "DeleteJob" && c.is("False")) || part.failure.is_some();
+    let failed = part.metadata.deletion_timestamp.is_some()
+        && (part.delete_failed || part.conditions.iter().any(|c| c.kind == "DeleteJob" && c.is("False")));
     if !failed {
         return Err(Refusal::new(format!("the provider has not said that it cannot delete {}", part.reference()))
             .instead("look at its delete Job and at the cloud credential"));
@@ -343,7 +346,12 @@ fn limit_node_deletion(
     let action = patch(
         MACHINES,
         picture.reference(),
-        vec![json!({"op": "add", "path": "/spec/deletion/nodeDeletionTimeoutSeconds", "value": 10})],
+        // A patch adds nothing below a parent that is not there.
+        vec![if machine.has_deletion_spec {
+            json!({"op": "add", "path": "/spec/deletion/nodeDeletionTimeoutSeconds", "value": 10})
+        } else {
+            json!({"op": "add", "path": "/spec/deletion", "value": {"nodeDeletionTimeoutSeconds": 10}})
+        }],
         "without a limit Cluster API tries for ever to delete the Node of a cluster that it cannot reach",
         Change {
             field: "spec.deletion.nodeDeletionTimeoutSeconds".to_owned(),
