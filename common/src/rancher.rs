@@ -11,6 +11,8 @@ pub const MANAGEMENT_CLUSTERS: ResourceType =
     ResourceType::cluster_wide("management.cattle.io", "v3", "Cluster", "clusters");
 /// `settings.management.cattle.io`: value, default, customized and source stand at the top level.
 pub const SETTINGS: ResourceType = ResourceType::cluster_wide("management.cattle.io", "v3", "Setting", "settings");
+/// `features.management.cattle.io`
+pub const FEATURES: ResourceType = ResourceType::cluster_wide("management.cattle.io", "v3", "Feature", "features");
 /// `nodes.management.cattle.io`: Rancher's copy of a downstream Node, in the namespace named like the cluster.
 pub const MANAGEMENT_NODES: ResourceType = ResourceType::namespaced("management.cattle.io", "v3", "Node", "nodes");
 /// `clusterregistrationtokens.management.cattle.io`, in the namespace named like the cluster.

@@ -14,7 +14,7 @@ use rancher_common::resource::ResourceType;
 use rancher_common::snapshot::{Form, MACHINE_PLAN_TYPE, Need, Right, Snapshot, Want};
 
 use crate::Question;
-use crate::diagnose::{Scene, credentials, management_nodes};
+use crate::diagnose::{Scene, controllers, credentials, management_nodes};
 use crate::model::fleet::{Cluster, Fleet, LOCAL, Picture, WORKSPACES, plan_secret_name, plan_secrets_of};
 use crate::model::machine::{CLUSTER_NAME, Machine, Role};
 use crate::model::objects::MACHINE_NAME;
@@ -117,6 +117,9 @@ pub(crate) fn of_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet) 
             .iter()
             .map(|namespace| Need::optional(Want::list(DEPLOYMENTS, Some(namespace), Form::Full), WHY_CONTROLLER)),
     );
+    if controllers::asks_for_feature(snapshot) {
+        needs.push(Need::optional(controllers::embedded_feature(), WHY_CONTROLLER));
+    }
     if let Some(info) = &question.connection_info {
         needs.push(Need::required(Want::get(SECRETS, Some(&info.namespace), &info.secret), WHY_SECRET));
     }
@@ -432,6 +435,7 @@ pub(crate) fn rights(_: &Question) -> Vec<(Right, &'static str, bool)> {
         (everywhere("get", &CLUSTER_REGISTRATION_TOKENS), WHY_TOKEN, false),
         (everywhere("list", &NODES), WHY_NODES, false),
         (Want::get(SETTINGS, None, "server-version").right(), WHY_VERSION, false),
+        (controllers::embedded_feature().right(), WHY_CONTROLLER, false),
     ];
     for kind in [&RKE_BOOTSTRAPS, &CUSTOM_MACHINES, &CAPI_CLUSTERS] {
         rights.push((everywhere("list", kind), WHY_INFRA, false));
@@ -462,6 +466,7 @@ pub(crate) fn repair_rights(_: &Question) -> Vec<(Right, &'static str)> {
         (lease().right(), WHY_LEASE),
         (Want::list(DEPLOYMENTS, Some(CAPI_NAMESPACES[0]), Form::Full).right(), WHY_CONTROLLER),
         (Want::list(DEPLOYMENTS, Some(CAPI_NAMESPACES[1]), Form::Full).right(), WHY_CONTROLLER),
+        (controllers::embedded_feature().right(), WHY_CONTROLLER),
         (everywhere("get", &CAPI_CLUSTERS), WHY_CAPI),
         (everywhere("get", &RKE_CONTROL_PLANES), WHY_PLANE),
         (everywhere("delete", &MACHINES), "to delete a machine that has no node (RG101, RG102, RG104)"),

@@ -4,7 +4,7 @@
 use rancher_testkit::{World, eventually};
 use serde_json::{Value, json};
 
-use super::{CONTROL_PLANES, LIMIT, QUICK, WORKERS, codes, edge, fix, plugin, writes};
+use super::{CONTROL_PLANES, LIMIT, QUICK, WORKERS, codes, edge, fix, init_node, join_all, plugin, writes};
 
 const GHOST: &str = "custom-2d74d4c9a104";
 
@@ -97,6 +97,40 @@ fn a_node_that_vanished() {
     fix(&world, &target).expect_code(0);
     assert!(world.machine_object(machine).is_null());
     assert_eq!(writes(&world), [("delete".to_owned(), "machines".to_owned(), machine.to_owned())]);
+}
+
+/// The init node: once it is being deleted the planner elects another one and joins the others to that.
+#[test]
+fn an_init_node_that_is_lost() {
+    let world = World::start(&["--holder", "live", "--downstream", "edge"]);
+    // The first server never comes, and all others wait for it.
+    world.machine("edge", GHOST, "etcd,controlplane");
+    for (machine, _) in WORKERS {
+        world.machine("edge", machine, "worker");
+    }
+    eventually("it is the init node", LIMIT, || init_node(&world) == GHOST);
+    for (machine, _) in CONTROL_PLANES {
+        world.machine("edge", machine, "etcd,controlplane");
+    }
+    eventually("the planner waits for it", LIMIT, || world.waits_for("edge").contains(GHOST));
+    let target = format!("edge/{GHOST}");
+    eventually("it is a ghost", LIMIT, || plugin(&world, &["check", &target]).args(QUICK).run().code == 3);
+    fix(&world, &target).expect_code(0);
+    join_all(&world, "edge", &CONTROL_PLANES);
+    join_all(&world, "edge", &WORKERS);
+    eventually("all plans are applied", LIMIT, || world.waits_for("edge").is_empty());
+
+    // One that ran, with the others joined to it.
+    let init = init_node(&world);
+    let (machine, node) = CONTROL_PLANES.into_iter().find(|(machine, _)| *machine == init).unwrap();
+    world.node_gone("edge", node);
+    fix(&world, &format!("edge/{machine}")).expect_code(0);
+    assert!(world.machine_object(machine).is_null());
+    let next = init_node(&world);
+    assert!(next != init && CONTROL_PLANES.iter().any(|(machine, _)| *machine == next), "{next}");
+    eventually("all are joined to the new one", LIMIT, || world.waits_for("edge").is_empty());
+    let deleted = |name: &str| ("delete".to_owned(), "machines".to_owned(), name.to_owned());
+    assert_eq!(writes(&world), [deleted(GHOST), deleted(machine)]);
 }
 
 #[test]

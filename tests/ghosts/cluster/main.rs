@@ -92,6 +92,12 @@ fn edge(world: &World) {
     eventually("all plans are applied", LIMIT, || world.waits_for("edge").is_empty());
 }
 
+/// The machine that the others are joined to.
+fn init_node(world: &World) -> String {
+    let secrets = world.get(&["secrets", "-n", "fleet-default", "-l", "rke.cattle.io/init-node=true"]);
+    secrets["items"][0]["metadata"]["labels"]["rke.cattle.io/machine-name"].as_str().unwrap_or_default().to_owned()
+}
+
 fn plan_secret(world: &World, machine: &str) -> Value {
     world.get(&["secret", "-n", "fleet-default", &format!("{machine}-machine-plan")])
 }

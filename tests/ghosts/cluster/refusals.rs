@@ -2,15 +2,9 @@
 
 use rancher_testkit::{World, eventually};
 
-use super::{CONTROL_PLANES, LIMIT, QUICK, WORKERS, codes, edge, expect_refusal, join_all, plugin, writes};
+use super::{CONTROL_PLANES, LIMIT, QUICK, WORKERS, codes, edge, expect_refusal, init_node, join_all, plugin, writes};
 
 const GHOST: &str = "custom-2d74d4c9a104";
-
-/// The machine that the others are joined to; its removal is refused for another reason than that of the others.
-fn init_node(world: &World) -> String {
-    let secrets = world.get(&["secrets", "-n", "fleet-default", "-l", "rke.cattle.io/init-node=true"]);
-    secrets["items"][0]["metadata"]["labels"]["rke.cattle.io/machine-name"].as_str().unwrap().to_owned()
-}
 
 #[test]
 fn guards() {

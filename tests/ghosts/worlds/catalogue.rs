@@ -6,7 +6,7 @@ use rancher_common::doctor::Prescription;
 use rancher_common::kinds::{DEPLOYMENTS, LEASES, NAMESPACES, NODES, SECRETS, SERVICE_ACCOUNTS};
 use rancher_common::plan::Operation;
 use rancher_common::rancher::{
-    CAPI_CLUSTERS, CUSTOM_MACHINES, MACHINES, MANAGEMENT_CLUSTERS, MANAGEMENT_NODES, PROVISIONING_CLUSTERS,
+    CAPI_CLUSTERS, CUSTOM_MACHINES, FEATURES, MACHINES, MANAGEMENT_CLUSTERS, MANAGEMENT_NODES, PROVISIONING_CLUSTERS,
     RKE_BOOTSTRAPS, RKE_CONTROL_PLANES,
 };
 use rancher_common::resource::ResourceType;
@@ -234,6 +234,18 @@ fn joining() -> Vec<Incident> {
             DELETE,
         )
         .recorded(),
+        incident(
+            "rg210-no-name",
+            Triggers,
+            "The first host of a cluster never came; the planner names no machine, only what it waits for.",
+            from(never_joined(Capi::New, &GHOST_SERVER), |world| {
+                world.plan_secret(GHOST, is_init_node);
+                world.planner("waiting for etcd to be available and join url to be available on bootstrap node");
+            }),
+            &["RG101", "RG210"],
+            3,
+            DELETE,
+        ),
         incident(
             "rg101-rotation-waits-v1beta1",
             Triggers,
@@ -2183,6 +2195,37 @@ fn clusters() -> Vec<Incident> {
             build(Capi::Old, |world| world.remove(&DEPLOYMENTS, |_| true)),
             &[],
             0,
+            NAME_ONE,
+        ),
+        incident(
+            "rg208-embedded-by-a-feature",
+            LooksLike,
+            "In 2.13 a feature may keep it inside Rancher.",
+            build(Capi::New, |world| {
+                world.setting("server-version", "v2.13.2");
+                world.remove(&DEPLOYMENTS, |_| true);
+                world.put(
+                    FEATURES,
+                    json!({
+                        "apiVersion": "management.cattle.io/v3", "kind": "Feature",
+                        "metadata": {"name": "embedded-cluster-api"}, "spec": {"value": true},
+                    }),
+                );
+            }),
+            &[],
+            0,
+            NAME_ONE,
+        ),
+        incident(
+            "rg208-not-installed-2.13",
+            Triggers,
+            "The same without that feature.",
+            build(Capi::New, |world| {
+                world.setting("server-version", "v2.13.2");
+                world.remove(&DEPLOYMENTS, |_| true);
+            }),
+            &["RG208"],
+            3,
             NAME_ONE,
         ),
         incident(

@@ -64,14 +64,16 @@ fn one(cluster: &Cluster, message: &str, waiting: &Waiting, judged: &[(&Picture,
         .from("RKEControlPlane condition Ready, or its copy on the provisioning Cluster")])
     .severity(Severity::Warning);
     if !named {
-        finding = finding.evidence([Evidence::new(
-            "names",
+        let names = if waiting.machines.is_empty() {
+            format!("the planner names no machine; these are all with that role ({}) that do not work", waiting.tier)
+        } else {
             format!(
                 "the planner names {}, whose turn it is; only one {} machine may be unavailable at a time",
                 waiting.machines.join(", "),
                 waiting.tier
-            ),
-        )]);
+            )
+        };
+        finding = finding.evidence([Evidence::new("names", names)]);
     }
     finding = finding.evidence(machines.iter().map(|name| Evidence::new("machine", (*name).to_owned())));
     for (_, rule) in &guilty {

@@ -2,9 +2,9 @@
 
 use rancher_common::finding::{Diagnosis, Evidence, Finding};
 use rancher_common::kinds::{DEPLOYMENTS, Deployment};
-use rancher_common::rancher::{MACHINES, RKE_BOOTSTRAPS};
+use rancher_common::rancher::{FEATURES, MACHINES, RKE_BOOTSTRAPS};
 use rancher_common::resource::ObjectRef;
-use rancher_common::snapshot::{Content, Snapshot};
+use rancher_common::snapshot::{Content, Snapshot, Want};
 
 use super::Scene;
 use crate::findings;
@@ -12,6 +12,7 @@ use crate::needs::CAPI_NAMESPACES;
 
 /// The Deployment of Cluster API's controller.
 const CONTROLLER: &str = "capi-controller-manager";
+const EMBEDDED: &str = "embedded-cluster-api";
 
 /// Whether Cluster API's controller works.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +71,13 @@ pub(crate) fn capi(snapshot: &Snapshot) -> Capi {
     if let Some(why) = unread {
         return Capi::Unread(why);
     }
+    if asks_for_feature(snapshot) {
+        match embedded(snapshot) {
+            Err(why) => return Capi::Unread(why),
+            Ok(true) => return Capi::Unknown(format!("it is part of Rancher itself: feature {EMBEDDED}")),
+            Ok(false) => {}
+        }
+    }
     // From 2.13 on Turtles brings it as a Deployment; before, Rancher's leader may have it inside (pkg/features/feature.go).
     match super::version(snapshot).as_deref().and_then(minor) {
         Some(version) if version >= (2, 13) => Capi::Down {
@@ -79,6 +87,28 @@ pub(crate) fn capi(snapshot: &Snapshot) -> Capi {
         },
         _ => Capi::Unknown("it may be part of Rancher itself in this version".to_owned()),
     }
+}
+
+/// The feature that keeps the controller inside Rancher; off by default from 2.13 on, gone in 2.14
+/// (rancher/rancher pkg/features/feature.go).
+pub(crate) fn embedded_feature() -> Want {
+    Want::get(FEATURES, None, EMBEDDED)
+}
+
+/// Whether only the feature tells if the controller is missing: in 2.13, where there is no Deployment.
+pub(crate) fn asks_for_feature(snapshot: &Snapshot) -> bool {
+    let none = |namespace: &str| {
+        snapshot.list::<Deployment>(Some(namespace)).is_ok_and(|listed| {
+            listed.items.iter().all(|deployment| deployment.metadata.name.as_deref() != Some(CONTROLLER))
+        })
+    };
+    super::version(snapshot).as_deref().and_then(minor) == Some((2, 13))
+        && CAPI_NAMESPACES.iter().all(|namespace| none(namespace))
+}
+
+fn embedded(snapshot: &Snapshot) -> Result<bool, String> {
+    let feature = snapshot.raw(&FEATURES, None, EMBEDDED).map_err(|why| why.to_string())?;
+    Ok(feature.is_some_and(|feature| feature["spec"]["value"] == true))
 }
 
 /// `v2.13.2` as (2, 13).

@@ -1,12 +1,12 @@
 //! What Rancher's planner says it waits for (rancher/rancher pkg/capr/planner/{planner,messages}.go).
 //!
 //! `<verb> <tier> node(s) <a>,<b>,<c>[ and <k> more][: <detail>]`; the detail stands only if one machine is concerned.
-//! Several such texts are joined by `, `, so they are looked for inside the message.
+//! Several such texts are joined by `, `, so they are looked for inside the message. Others name no machine at all.
 
 /// One thing the planner waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Waiting {
-    /// `configuring`, `draining`, `uncordoning`, `failing`, `non-ready`.
+    /// `configuring`, `draining`, `uncordoning`, `failing`, `non-ready`; `waiting` where no machine is named.
     pub verb: &'static str,
     /// `bootstrap`, `etcd`, `control plane`, `worker`.
     pub tier: &'static str,
@@ -20,6 +20,16 @@ pub(crate) struct Waiting {
 
 /// The tiers in the planner's order: while one waits, the later ones are not touched (planner.go, fullReconcile).
 const TIERS: [&str; 4] = ["bootstrap", "etcd", "control plane", "worker"];
+
+/// Texts that name a tier by what it lacks, in part (pkg/capr/planner/{planner,initnode,etcdrestore}.go). The last one is
+/// also the detail of a single worker, which is no text of its own.
+const WITHOUT_NAMES: [(&str, &str); 5] = [
+    ("waiting for viable init node", "bootstrap"),
+    ("join url to be available on bootstrap node", "bootstrap"),
+    ("waiting for all etcd machines to be deleted", "etcd"),
+    (" etcd machines to delete", "etcd"),
+    ("waiting for control plane to be available", "control plane"),
+];
 
 /// The text of a lost etcd plane, in part.
 pub(crate) const ETCD_REPLACED: &str = "indicating the etcd plane has been entirely replaced";
@@ -55,6 +65,13 @@ pub(crate) fn parse(message: &str) -> Vec<Waiting> {
         }
     }
     starts.sort_unstable();
+    if starts.is_empty() {
+        let unnamed = WITHOUT_NAMES.iter().find(|(text, _)| message.contains(text));
+        return unnamed
+            .map(|(_, tier)| Waiting { verb: "waiting", tier, machines: Vec::new(), more: 0, detail: String::new() })
+            .into_iter()
+            .collect();
+    }
     let ends = starts.iter().skip(1).map(|start| start.0).chain([message.len()]).collect::<Vec<_>>();
     starts.iter().zip(ends).map(|((_, from, verb, tier), to)| one(verb, tier, &message[*from..to])).collect()
 }
@@ -108,6 +125,12 @@ mod tests {
         assert_eq!(two.len(), 2);
         assert_eq!((machines(&two[0]), two[0].blocks()), (vec!["w1", "w2"], false));
         assert_eq!(two[1].detail, "waiting for probes: kube-scheduler, kubelet");
+
+        let unnamed = parse("waiting for etcd to be available and join url to be available on bootstrap node");
+        assert_eq!((unnamed[0].tier, unnamed[0].blocks(), machines(&unnamed[0]).len()), ("bootstrap", true, 0));
+        let detail = parse("configuring worker node(s) w1: waiting for control plane to be available");
+        assert_eq!((detail.len(), detail[0].tier), (1, "worker"));
+        assert_eq!(parse("waiting for 2 etcd machines to delete")[0].tier, "etcd");
 
         for other in ["", "waiting for infrastructure ready", "waiting for at least one etcd node", "configuring etcd"]
         {

@@ -77,9 +77,10 @@ pub(crate) fn moving(cluster: &Cluster) -> Result<(), Refusal> {
     }
 }
 
-/// Another machine with a node must have each of its roles: without any machine of a role Rancher lets go of all etcd
-/// machines that are being deleted, safe or not (rancher/rancher pkg/capr/planner/etcdrestore.go,
-/// forceDeleteAllDeletingEtcdMachines), and starts the control plane anew.
+/// Another machine must have each of its roles: without any machine of a role Rancher lets go of all etcd machines that
+/// are being deleted, safe or not (rancher/rancher pkg/capr/planner/etcdrestore.go, forceDeleteAllDeletingEtcdMachines),
+/// and starts the control plane anew. Beside a machine that ever ran, the other one must have a node; one that never ran
+/// may go while others have yet to join, as when the first host of a cluster does not come.
 pub(crate) fn not_the_last(cluster: &Cluster, picture: &Picture, machine: &Machine) -> Result<(), Refusal> {
     if machine.roles().is_empty() {
         return Err(Refusal::new(format!(
@@ -87,14 +88,16 @@ pub(crate) fn not_the_last(cluster: &Cluster, picture: &Picture, machine: &Machi
             machine.name()
         )));
     }
+    let never_ran = never_ran(picture, machine);
     for role in machine.roles() {
         let others = cluster
             .of_role(role)
-            .filter(|(other, whole)| other.row.name != picture.row.name && whole.node.is_some())
+            .filter(|(other, whole)| other.row.name != picture.row.name && (never_ran || whole.node.is_some()))
             .count();
         if others == 0 {
+            let or = if never_ran { "" } else { ", or the only one besides machines without a node" };
             return Err(Refusal::new(format!(
-                "{} is the last {role} machine of cluster {}, or the only one besides machines without a node",
+                "{} is the last {role} machine of cluster {}{or}",
                 machine.name(),
                 cluster.title()
             ))
@@ -102,6 +105,13 @@ pub(crate) fn not_the_last(cluster: &Cluster, picture: &Picture, machine: &Machi
         }
     }
     Ok(())
+}
+
+/// Whether its plan was never run, so that nothing was ever started there.
+fn never_ran(picture: &Picture, machine: &Machine) -> bool {
+    let answered =
+        |secret: &Option<Box<PlanSecret>>| secret.as_ref().is_some_and(|secret| secret.plan.agent_has_answered());
+    machine.node.is_none() && picture.plan.as_ref().is_ok_and(|secret| !answered(secret))
 }
 
 /// Whether a sibling would lose the server it joined. The planner gives each another one as soon as this machine is being
@@ -147,15 +157,13 @@ pub(crate) fn etcd(cluster: &Cluster, picture: &Picture, machine: &Machine) -> R
         }
         Ok(secret) => secret.as_deref(),
     };
-    let answered = secret.is_some_and(|secret| secret.plan.agent_has_answered());
     // Once the deletion of an init node has begun the planner elects another one (rancher/rancher
     // pkg/capr/planner/initnode.go, electInitNode), unless it is told which one to take.
     if secret.is_some_and(PlanSecret::is_init_node) && cluster.plane().is_some_and(|plane| plane.designates(machine)) {
         return Err(Refusal::new(format!("{name} is the init node that RKEControlPlane {} names", cluster.name))
             .instead("find out who named it (a restore does); without it the planner finds no init node at all"));
     }
-    if machine.node.is_none() && !answered {
-        // Its plan was never run: no etcd was ever started there.
+    if never_ran(picture, machine) {
         return Ok(());
     }
     let nodes = cluster.nodes.as_ref().map_err(|why| {
