@@ -353,6 +353,12 @@ fn whole_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet, needs: &
             }
         }
     }
+    // One of each tells whether they are Rancher's.
+    for ((namespace, _), rows) in fleet.strays.iter().filter(|_| !question.asks_who()).take(ONE_BY_ONE) {
+        needs.extend(
+            rows.first().map(|row| Need::optional(Want::get(MACHINES, Some(namespace), &row.name), WHY_MACHINE)),
+        );
+    }
     let closer = |picture: &Picture| {
         if question.asks_who() { crate::whois::may_be(question, picture) } else { picture.suspect }
     };

@@ -2018,6 +2018,24 @@ fn clusters() -> Vec<Incident> {
             Refused("name it as CLUSTER/MACHINE"),
         ),
         incident(
+            "rg109-cluster-api-alone",
+            LooksLike,
+            "A cluster that somebody runs with Cluster API alone.",
+            build(Capi::New, |world| {
+                world.register(&Host { cluster: "capa", ..GHOST_WORKER }, true, Agent::InSync, 10 * DAY);
+                world.machine(GHOST, |machine| {
+                    machine["spec"]["bootstrap"]["configRef"]["kind"] = json!("RKE2Config");
+                    machine["spec"]["bootstrap"]["configRef"]["apiGroup"] = json!("bootstrap.cluster.x-k8s.io");
+                });
+                for kind in [RKE_BOOTSTRAPS, CUSTOM_MACHINES, SECRETS, SERVICE_ACCOUNTS] {
+                    world.remove(&kind, |object| object.to_string().contains(GHOST));
+                }
+            }),
+            &[],
+            0,
+            Refused("name it as CLUSTER/MACHINE"),
+        ),
+        incident(
             "rg109-provisioning-cluster-alone",
             Triggers,
             "The management Cluster is gone, its provisioning Cluster stays.",

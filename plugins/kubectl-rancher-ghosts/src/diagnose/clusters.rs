@@ -5,17 +5,20 @@ use std::sync::Arc;
 
 use rancher_common::finding::{Diagnosis, Evidence, Finding};
 use rancher_common::rancher::{
-    CAPI_CLUSTERS, MACHINES, MANAGEMENT_CLUSTERS, ManagementCluster, PROVISIONING_CLUSTERS, RKE_CONTROL_PLANES,
+    CAPI_CLUSTERS, MACHINES, MANAGEMENT_CLUSTERS, ManagementCluster, PROVISIONING_CLUSTERS, RKE_BOOTSTRAPS,
+    RKE_CONTROL_PLANES,
 };
 use rancher_common::resource::ObjectRef;
+use rancher_common::snapshot::Place;
 use rancher_common::text::{count, some_of};
 use rancher_common::time::{between, human};
 
 use super::{Judged, Scene, blocks, deleting};
 use crate::findings;
 use crate::model::fleet::{Cluster, LOCAL, Picture, REMOVED, management_reference};
-use crate::model::machine::Role;
+use crate::model::machine::{Machine, Role};
 use crate::model::planner::ETCD_REPLACED;
+use crate::model::reading::Objects;
 use crate::model::triage::Row;
 use crate::question::Target;
 
@@ -184,10 +187,18 @@ pub(crate) fn is_called(management: &ManagementCluster, target: &Target) -> bool
     target.machine.is_none() && (management.metadata.name == target.cluster || shown == Some(target.cluster.as_str()))
 }
 
-/// RG109: machines of clusters that are gone. The lists are of two moments: one whose machines were all just made may be
-/// younger than the list of clusters.
+/// RG109: machines of clusters that are gone. A cluster that somebody runs with Cluster API alone has no provisioning
+/// Cluster either, but no RKEBootstraps.
 fn strays(scene: &Scene<'_>) -> Vec<Finding> {
-    let just_made = |row: &Row| row.age.ends_with('s');
+    let machines = Objects::of(scene.snapshot, &Place::Here, &MACHINES);
+    // The lists are of two moments: a cluster that was just made may be younger than the list of clusters.
+    let rancher_s = |namespace: &str, row: &Row| {
+        let machine = machines.get(namespace, &row.name).ok().flatten().and_then(Machine::read);
+        machine.is_some_and(|machine| {
+            machine.bootstrap.as_ref().is_some_and(|bootstrap| bootstrap.kind == RKE_BOOTSTRAPS.kind)
+                && !super::orphans::just_made(scene, &machine.metadata)
+        })
+    };
     let finding = |((namespace, name), rows): (&(String, String), &Vec<Row>)| {
         let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
         let deleting = rows.iter().filter(|row| row.phase == "Deleting").count();
@@ -204,7 +215,8 @@ fn strays(scene: &Scene<'_>) -> Vec<Finding> {
         ])
         .advice("Bring the provisioning Cluster back from Rancher's backup if the cluster lives; else delete its machines one by one, in the ordinary way. Finalizers last: infra machine before RKEBootstrap before Machine.")
     };
-    scene.fleet.strays.iter().filter(|(_, rows)| !rows.iter().all(just_made)).map(finding).collect()
+    let first_is = |rows: &Vec<Row>, namespace: &str| rows.first().is_some_and(|row| rancher_s(namespace, row));
+    scene.fleet.strays.iter().filter(|((namespace, _), rows)| first_is(rows, namespace)).map(finding).collect()
 }
 
 /// RG109: halves of clusters, and clusters whose removal hangs.

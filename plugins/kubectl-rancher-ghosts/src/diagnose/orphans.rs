@@ -17,8 +17,8 @@ use crate::model::objects::Part;
 use crate::model::reading::{Objects, Rows};
 use crate::plan;
 
-/// Parts of machines whose names no Machine has, and which were not read yet: they are looked at whole before they are called orphans, since old
-/// versions of Cluster API gave them names of their own.
+/// Parts of machines whose names no Machine has, and which were not read yet: they are looked at whole before they are
+/// called orphans, since old versions of Cluster API gave them names of their own.
 pub(crate) fn doubts(snapshot: &Snapshot, fleet: &Fleet) -> Vec<(ResourceType, String, String)> {
     let mut doubts = Vec::new();
     let rows = Rows::of(snapshot, &MACHINES, &fleet.workspaces);

@@ -314,7 +314,9 @@ impl Fleet {
         }
 
         self.too_thin = too_thin;
-        self.strays = strays;
+        if !snapshot.not_served(&PROVISIONING_CLUSTERS) {
+            self.strays = strays;
+        }
         let bootstrap_kind = RKE_BOOTSTRAPS;
         let of_infra = infras.iter().flat_map(|(kind, objects)| objects.all().map(move |object| (*kind, object)));
         let mut parts = by_named_cluster(
