@@ -185,6 +185,7 @@ fn one_cluster(question: &Question, snapshot: &Snapshot, fleet: &Fleet, cluster:
     );
     if let Some(id) = cluster.id.as_deref() {
         needs.push(Need::optional(management_nodes::of_cluster(id), WHY_V3));
+        needs.push(Need::optional(Want::get(NAMESPACES, None, id), WHY_NAMESPACES));
         if management_nodes::doubtful(snapshot, cluster, id) {
             let again = Need::optional(management_nodes::of_cluster(id), WHY_SECOND_COPY);
             needs.push(again.again_after(management_nodes::SECOND_LOOK));

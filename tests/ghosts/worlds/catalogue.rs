@@ -1913,6 +1913,28 @@ fn leftovers() -> Vec<Incident> {
         )
         .recorded(),
         incident(
+            "rg110-workspace-gone",
+            Triggers,
+            "Somebody took the finalizer off a workspace: its clusters and machines live on without.",
+            build(Capi::New, |world| world.remove(&NAMESPACES, |namespace| namespace["metadata"]["name"] == WORKSPACE)),
+            &["RG110"],
+            3,
+            Refused("name it as CLUSTER/MACHINE"),
+        ),
+        incident(
+            "rg110-of-a-cluster-that-lives",
+            Triggers,
+            "The namespace of a cluster that lives is gone.",
+            build(Capi::New, |world| {
+                world.join(&GHOST_WORKER);
+                world.ask(CLUSTER);
+                world.remove(&NAMESPACES, |namespace| namespace["metadata"]["name"] == ID);
+            }),
+            &["RG110"],
+            3,
+            Refused("name it as CLUSTER/MACHINE"),
+        ),
+        incident(
             "rg110-namespaces-forbidden",
             LooksLike,
             "Which namespaces there are cannot be read.",
@@ -1990,6 +2012,7 @@ fn clusters() -> Vec<Incident> {
             Triggers,
             "The cluster is gone from one workspace; another one has a cluster of the same name.",
             build(Capi::New, |world| {
+                world.namespace("fleet-team");
                 world.cluster("fleet-team", CLUSTER, "c-m-b7n5tz9h");
                 world.remove(&PROVISIONING_CLUSTERS, |cluster| cluster["metadata"]["namespace"] == WORKSPACE);
                 world.remove(&MACHINES, |_| true);

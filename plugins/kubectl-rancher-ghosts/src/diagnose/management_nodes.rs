@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use rancher_common::finding::{Diagnosis, Evidence, Finding};
 use rancher_common::kinds::NAMESPACES;
-use rancher_common::rancher::{MANAGEMENT_CLUSTERS, MANAGEMENT_NODES, Metadata, PROVISIONING_CLUSTERS};
-use rancher_common::resource::ObjectRef;
+use rancher_common::rancher::{MACHINES, MANAGEMENT_CLUSTERS, MANAGEMENT_NODES, Metadata, PROVISIONING_CLUSTERS};
+use rancher_common::resource::{ObjectRef, ResourceType};
 use rancher_common::snapshot::{Content, Form, Place, Reading, Snapshot, Want};
 use rancher_common::text::{count, some_of};
 use rancher_common::time::between;
@@ -91,10 +91,14 @@ pub(crate) fn judge(scene: &Scene<'_>, diagnosis: &mut Diagnosis) {
         let clusters = scene.fleet.targets(scene.question).into_iter();
         diagnosis.findings.extend(clusters.filter_map(|cluster| of_a_cluster_that_lives(scene, cluster)));
     }
+    diagnosis
+        .findings
+        .extend(scene.fleet.workspaces.iter().filter_map(|workspace| without_workspace(scene, workspace)));
     let named = scene.question.target.as_ref().map(|target| target.cluster.as_str());
+    let targets = scene.fleet.targets(scene.question);
     for (id, nodes) in &copies {
         let existence = existence(scene, id);
-        let asked = named.is_none_or(|named| named == id);
+        let asked = named.is_none_or(|named| named == id || targets.iter().any(|c| c.id.as_ref() == Some(id)));
         if !asked || existence == Existence::Unknown || id == LOCAL {
             continue;
         }
@@ -102,7 +106,8 @@ pub(crate) fn judge(scene: &Scene<'_>, diagnosis: &mut Diagnosis) {
         let left: Vec<&Metadata> = nodes.iter().filter(|node| named.is_some() || !goes(scene, node)).collect();
         let Some(first) = left.first() else { continue };
         if has_namespace(scene, id) == Some(false) {
-            diagnosis.findings.push(no_namespace(id, &left));
+            let objects: Vec<&str> = left.iter().map(|node| node.name.as_str()).collect();
+            diagnosis.findings.push(no_namespace(id, &MANAGEMENT_NODES, &objects));
         } else if existence != Existence::Exists {
             let finding = no_cluster(id, &left);
             diagnosis.findings.push(plan::management_nodes::target_of(scene, id, first, finding));
@@ -171,16 +176,36 @@ fn of_a_cluster_that_lives(scene: &Scene<'_>, cluster: &Cluster) -> Option<Findi
     )
 }
 
+/// RG110 for a workspace: its machines, else its clusters. What is being removed may be the last that the namespace waited
+/// for when it was listed.
+fn without_workspace(scene: &Scene<'_>, workspace: &str) -> Option<Finding> {
+    if has_namespace(scene, workspace) != Some(false) {
+        return None;
+    }
+    let fleet = scene.fleet;
+    let clusters: Vec<&Cluster> = fleet.clusters.iter().filter(|cluster| cluster.namespace == workspace).collect();
+    let strays = fleet.strays.iter().filter(|((namespace, _), _)| namespace == workspace).flat_map(|(_, rows)| rows);
+    let pictured = clusters.iter().flat_map(|cluster| &cluster.machines).map(|picture| &picture.row);
+    let machines = pictured.chain(strays).filter(|row| row.phase != "Deleting");
+    let machines: Vec<&str> = machines.map(|row| row.name.as_str()).collect();
+    if !machines.is_empty() {
+        return Some(no_namespace(workspace, &MACHINES, &machines));
+    }
+    let stay = clusters.iter().filter(|cluster| cluster.metadata.deletion_timestamp.is_none());
+    let names: Vec<&str> = stay.map(|cluster| cluster.name.as_str()).collect();
+    (!names.is_empty()).then(|| no_namespace(workspace, &PROVISIONING_CLUSTERS, &names))
+}
+
 /// RG110.
-fn no_namespace(id: &str, nodes: &[&Metadata]) -> Finding {
+fn no_namespace(id: &str, kind: &ResourceType, names: &[&str]) -> Finding {
     Finding::new(
         &findings::NAMESPACE_GONE,
         "leftover",
         ObjectRef::new(&NAMESPACES, None, id),
-        format!("namespace {id} does not exist, but {} in it", count(nodes.len(), "object lives", "objects live")),
+        format!("namespace {id} does not exist, but {} in it", count(names.len(), "object lives", "objects live")),
     )
     .evidence([
-        Evidence::new("objects", names(nodes)).from(MANAGEMENT_NODES.full_name()),
+        Evidence::new("objects", some_of(names, 5)).from(kind.full_name()),
         Evidence::new("namespace", "no such namespace").from("namespaces"),
     ])
     .advice("They crash the leader when it tries to change them. In this order: make the namespace again, remove what is in it, then the namespace. Never its finalizer.")
