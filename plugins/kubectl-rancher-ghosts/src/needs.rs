@@ -168,13 +168,17 @@ fn a_cluster_that_is_gone(question: &Question, snapshot: &Snapshot, fleet: &Flee
     );
 }
 
+fn plane_of(cluster: &Cluster) -> Need {
+    Need::optional(Want::get(RKE_CONTROL_PLANES, Some(&cluster.namespace), &cluster.name), WHY_PLANE)
+}
+
 /// Everything of one cluster.
 fn one_cluster(question: &Question, snapshot: &Snapshot, fleet: &Fleet, cluster: &Cluster, needs: &mut Vec<Need>) {
     let (namespace, name) = (cluster.namespace.as_str(), cluster.name.as_str());
     needs.extend([
         Need::required(machines_of(cluster), WHY_MACHINES),
         Need::required(plan_secrets_of(namespace, name), WHY_PLAN),
-        Need::optional(Want::get(RKE_CONTROL_PLANES, Some(namespace), name), WHY_PLANE),
+        plane_of(cluster),
         Need::optional(Want::get(CAPI_CLUSTERS, Some(namespace), name), WHY_CAPI),
         Need::optional(of_cluster(RKE_BOOTSTRAPS, cluster), WHY_BOOTSTRAPS),
         Need::optional(of_cluster(MACHINE_SETS, cluster), WHY_POOLS),
@@ -363,6 +367,7 @@ fn whole_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet, needs: &
     let closer = |picture: &Picture| {
         if question.asks_who() { crate::whois::may_be(question, picture) } else { picture.suspect }
     };
+    let mut planes = 0;
     for cluster in &fleet.clusters {
         // Rows without the column Ready leave every machine in doubt until the whole objects are there.
         if fleet.too_thin.contains(&cluster.namespace) {
@@ -373,13 +378,15 @@ fn whole_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet, needs: &
             if few && !question.asks_who() {
                 nodes(question, snapshot, fleet, cluster, needs);
             }
+            // What the planner waits for may be a pause or a restore, however well the machines are.
+            if !question.asks_who() && cluster.planner_message().is_some() && planes < ONE_BY_ONE {
+                planes += 1;
+                needs.push(plane_of(cluster));
+            }
             continue;
         }
         if !question.asks_who() {
-            needs.push(Need::optional(
-                Want::get(RKE_CONTROL_PLANES, Some(&cluster.namespace), &cluster.name),
-                WHY_PLANE,
-            ));
+            needs.push(plane_of(cluster));
             if cluster.capi_paused.is_err() {
                 needs.push(Need::optional(Want::get(CAPI_CLUSTERS, Some(&cluster.namespace), &cluster.name), WHY_CAPI));
             }

@@ -2143,6 +2143,25 @@ fn clusters() -> Vec<Incident> {
             NAME_ONE,
         ),
         incident(
+            "rg206-plane-in-the-fleet",
+            Triggers,
+            "Only the control plane is paused; its machines are well.",
+            build(Capi::New, |world| {
+                let message = "CAPI cluster or RKEControlPlane is paused";
+                world.planner(message);
+                world.edit(&PROVISIONING_CLUSTERS, CLUSTER, |cluster| {
+                    cluster["status"]["conditions"] =
+                        json!([{"type": "Updated", "status": "Unknown", "reason": "Waiting", "message": message}]);
+                });
+                world.edit(&RKE_CONTROL_PLANES, CLUSTER, |plane| {
+                    plane["metadata"]["annotations"] = json!({PAUSED: "true"});
+                });
+            }),
+            &["RG206"],
+            0,
+            NAME_ONE,
+        ),
+        incident(
             "rg206-restored",
             LooksLike,
             "A restore that has ended.",
