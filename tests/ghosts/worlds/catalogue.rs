@@ -984,6 +984,24 @@ fn stuck_deletions() -> Vec<Incident> {
             Plan(&["patch CustomMachine"]),
         ),
         incident(
+            "rg103-vm-never-made",
+            Triggers,
+            "The VM of a pool's machine was never made; its deletion is not refused by anybody yet.",
+            from(
+                stuck(Capi::New, &POOL_WORKER, Step::Infra, "Waiting for VmwarevsphereMachine to be deleted"),
+                |world| {
+                    world.ask(POOL_TARGET);
+                    world.edit(&VSPHERE_MACHINES, POOL_WORKER.machine, |infra| {
+                        infra["status"]["failureReason"] = json!("CreateError");
+                        infra["status"]["failureMessage"] = json!("failed creating server");
+                    });
+                },
+            ),
+            &["RG103"],
+            3,
+            Refused("has not said that it cannot delete"),
+        ),
+        incident(
             "rg103-infra-delete-failed",
             Triggers,
             "The provider says that it cannot delete the VM.",
@@ -1362,6 +1380,19 @@ fn reused() -> Vec<Incident> {
             &["RG104"],
             3,
             Refused("was not seen"),
+        ),
+        incident(
+            "rg104-label-of-nobody",
+            Triggers,
+            "Two machines refer to one Node, whose label names neither: nobody knows whose it is.",
+            from(claimed_twice(Capi::New, Roles::Worker), |world| {
+                world.edit_at(&Place::Downstream, &NODES, HOSTS[3].hostname, |node| {
+                    node["metadata"]["labels"]["rke.cattle.io/machine"] = json!("0d6d0ab0-0000-4000-8000-000000000000");
+                });
+            }),
+            &["RG104"],
+            3,
+            Refused("does not say that another machine owns it"),
         ),
         incident(
             "rg104-whose-is-not-known-in-the-fleet",
@@ -2434,7 +2465,7 @@ fn shared() -> Vec<Incident> {
             }),
             &["RG209", "RX001"],
             5,
-            Refused(""),
+            Refused("does not say that another machine owns it"),
         ),
         incident(
             "rx001-settings-forbidden",
@@ -2475,7 +2506,7 @@ fn shared() -> Vec<Incident> {
             }),
             &["RX005"],
             2,
-            Refused(""),
+            Refused("does not say that another machine owns it"),
         )
         .recorded(),
         incident(
