@@ -2465,7 +2465,7 @@ fn shared() -> Vec<Incident> {
             }),
             &["RG209", "RX001"],
             5,
-            Refused("does not say that another machine owns it"),
+            Refused(""),
         ),
         incident(
             "rx001-settings-forbidden",
@@ -2506,7 +2506,7 @@ fn shared() -> Vec<Incident> {
             }),
             &["RX005"],
             2,
-            Refused("does not say that another machine owns it"),
+            Refused(""),
         )
         .recorded(),
         incident(
