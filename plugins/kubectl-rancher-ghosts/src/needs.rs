@@ -11,7 +11,7 @@ use rancher_common::rancher::{
     SETTINGS,
 };
 use rancher_common::resource::ResourceType;
-use rancher_common::snapshot::{Form, MACHINE_PLAN_TYPE, Need, Right, Snapshot, Want};
+use rancher_common::snapshot::{Form, MACHINE_PLAN_TYPE, Need, Right, Snapshot, Unread, Want};
 
 use crate::Question;
 use crate::diagnose::{Scene, controllers, credentials, management_nodes};
@@ -282,12 +282,15 @@ fn parts_of<'f>(fleet: &'f Fleet, namespace: &'f str, form: Form) -> impl Iterat
 /// and its parts were asked for by name. `--orphans` does not rely on this.
 fn parts_do_not_match(snapshot: &Snapshot, fleet: &Fleet, namespace: &str) -> bool {
     let count = |kind: &ResourceType| snapshot.here().count(kind, namespace);
-    let (Some(machines), Ok(bootstraps)) = (triage::count(snapshot, namespace), count(&RKE_BOOTSTRAPS)) else {
-        // Not counted yet, or not to be counted: the rows tell, or why not.
-        let counts = Want::list(RKE_BOOTSTRAPS, Some(namespace), Form::Count);
-        return snapshot.here().answers_to(&counts).next().is_some();
+    let Some(machines) = triage::count(snapshot, namespace) else { return false };
+    let infra = fleet.infra_kinds.iter().map(count).sum::<Result<usize, _>>();
+    let (bootstraps, infra) = match (count(&RKE_BOOTSTRAPS), infra) {
+        (Ok(bootstraps), Ok(infra)) => (bootstraps, infra),
+        // Not counted yet.
+        (Err(Unread::NotAsked), _) => return false,
+        // Not to be counted: the rows tell, or why not.
+        _ => return true,
     };
-    let Ok(infra) = fleet.infra_kinds.iter().map(count).sum::<Result<usize, _>>() else { return true };
     if fleet.strays.keys().any(|(workspace, _)| workspace == namespace) {
         // Whether they lack a part is not known: they are in no picture.
         return true;
@@ -359,9 +362,12 @@ fn whole_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet, needs: &
         }
     }
     // One of each tells whether they are Rancher's.
-    for ((namespace, _), rows) in fleet.strays.iter().filter(|_| !question.asks_who()).take(ONE_BY_ONE) {
+    if !question.asks_who() {
+        let firsts = fleet.strays.iter().filter_map(|((namespace, _), rows)| Some((namespace, rows.first()?)));
         needs.extend(
-            rows.first().map(|row| Need::optional(Want::get(MACHINES, Some(namespace), &row.name), WHY_MACHINE)),
+            firsts
+                .take(ONE_BY_ONE)
+                .map(|(namespace, row)| Need::optional(Want::get(MACHINES, Some(namespace), &row.name), WHY_MACHINE)),
         );
     }
     let closer = |picture: &Picture| {
@@ -374,12 +380,14 @@ fn whole_fleet(question: &Question, snapshot: &Snapshot, fleet: &Fleet, needs: &
             continue;
         }
         if !cluster.machines.iter().any(closer) {
-            let few = triage::count(snapshot, &cluster.namespace).is_some_and(|rows| rows <= SMALL_NAMESPACE);
-            if few && !question.asks_who() {
+            if question.asks_who() {
+                continue;
+            }
+            if triage::count(snapshot, &cluster.namespace).is_some_and(|rows| rows <= SMALL_NAMESPACE) {
                 nodes(question, snapshot, fleet, cluster, needs);
             }
             // What the planner waits for may be a pause or a restore, however well the machines are.
-            if !question.asks_who() && cluster.planner_message().is_some() && planes < ONE_BY_ONE {
+            if cluster.planner_message().is_some() && planes < ONE_BY_ONE {
                 planes += 1;
                 needs.push(plane_of(cluster));
             }

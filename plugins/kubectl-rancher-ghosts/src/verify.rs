@@ -160,7 +160,7 @@ impl Removal {
                     Some(Step::Unknown) | None => "the deletion".to_owned(),
                     Some(step) => step.to_string(),
                 };
-                let text = machine.step_text().map(|(text, _)| text.to_owned()).unwrap_or_default();
+                let text = machine.step_text().unwrap_or_default().to_owned();
                 let line = text.lines().next().unwrap_or_default();
                 let left = left.join(", ");
                 let shown = if line.is_empty() { format!("{step}; left: {left}") } else { format!("{step}: {line}") };

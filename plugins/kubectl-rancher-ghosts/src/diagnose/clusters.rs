@@ -190,11 +190,15 @@ pub(crate) fn is_called(management: &ManagementCluster, target: &Target) -> bool
 /// RG109: machines of clusters that are gone. A cluster that somebody runs with Cluster API alone has no provisioning
 /// Cluster either, but no RKEBootstraps.
 fn strays(scene: &Scene<'_>) -> Vec<Finding> {
+    let strays = &scene.fleet.strays;
+    if strays.is_empty() {
+        return Vec::new();
+    }
     let machines = Objects::of(scene.snapshot, &Place::Here, &MACHINES);
-    // The lists are of two moments: a cluster that was just made may be younger than the list of clusters.
-    let rancher_s = |namespace: &str, row: &Row| {
-        let machine = machines.get(namespace, &row.name).ok().flatten().and_then(Machine::read);
-        machine.is_some_and(|machine| {
+    let of_rancher = |((namespace, _), rows): &(&(String, String), &Vec<Row>)| {
+        let first = rows.first().and_then(|row| machines.get(namespace, &row.name).ok().flatten());
+        first.and_then(Machine::read).is_some_and(|machine| {
+            // A cluster that was just made may be younger than the list of clusters.
             machine.bootstrap.as_ref().is_some_and(|bootstrap| bootstrap.kind == RKE_BOOTSTRAPS.kind)
                 && !super::orphans::just_made(scene, &machine.metadata)
         })
@@ -215,8 +219,7 @@ fn strays(scene: &Scene<'_>) -> Vec<Finding> {
         ])
         .advice("Bring the provisioning Cluster back from Rancher's backup if the cluster lives; else delete its machines one by one, in the ordinary way. Finalizers last: infra machine before RKEBootstrap before Machine.")
     };
-    let first_is = |rows: &Vec<Row>, namespace: &str| rows.first().is_some_and(|row| rancher_s(namespace, row));
-    scene.fleet.strays.iter().filter(|((namespace, _), rows)| first_is(rows, namespace)).map(finding).collect()
+    strays.iter().filter(of_rancher).map(finding).collect()
 }
 
 /// RG109: halves of clusters, and clusters whose removal hangs.

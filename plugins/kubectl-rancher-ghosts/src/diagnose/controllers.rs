@@ -41,35 +41,10 @@ pub(crate) fn capi(snapshot: &Snapshot) -> Capi {
             subject,
         };
     }
-    let mut unread = None;
-    for namespace in CAPI_NAMESPACES {
-        match snapshot.list::<Deployment>(Some(namespace)) {
-            Err(why) => unread = Some(why.to_string()),
-            Ok(listed) => {
-                let Some(found) = listed.items.into_iter().find(|d| d.metadata.name.as_deref() == Some(CONTROLLER))
-                else {
-                    continue;
-                };
-                let mut subject = ObjectRef::new(&DEPLOYMENTS, Some(namespace), CONTROLLER);
-                subject.uid.clone_from(&found.metadata.uid);
-                let available = found.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0);
-                let wanted = found.spec.replicas.unwrap_or(1);
-                if available > 0 {
-                    return Capi::Works(format!("{namespace}/{CONTROLLER} is available"));
-                }
-                return Capi::Down {
-                    message: "Cluster API's controller has no available replica: no machine moves".to_owned(),
-                    evidence: vec![
-                        Evidence::new("available", format!("{available} of {wanted}"))
-                            .from(format!("{subject} .status.availableReplicas")),
-                    ],
-                    subject,
-                };
-            }
-        }
-    }
-    if let Some(why) = unread {
-        return Capi::Unread(why);
+    match deployment(snapshot) {
+        Err(why) => return Capi::Unread(why),
+        Ok(Some((namespace, found))) => return runs(namespace, &found),
+        Ok(None) => {}
     }
     if asks_for_feature(snapshot) {
         match embedded(snapshot) {
@@ -89,6 +64,42 @@ pub(crate) fn capi(snapshot: &Snapshot) -> Capi {
     }
 }
 
+/// Its Deployment, and the namespace of it.
+fn deployment(snapshot: &Snapshot) -> Result<Option<(&'static str, Deployment)>, String> {
+    let mut unread = None;
+    for namespace in CAPI_NAMESPACES {
+        match snapshot.list::<Deployment>(Some(namespace)) {
+            Err(why) => unread = Some(why.to_string()),
+            Ok(listed) => {
+                let found = listed.items.into_iter().find(|d| d.metadata.name.as_deref() == Some(CONTROLLER));
+                if let Some(found) = found {
+                    return Ok(Some((namespace, found)));
+                }
+            }
+        }
+    }
+    unread.map_or(Ok(None), Err)
+}
+
+/// Whether a Deployment has a replica that works.
+fn runs(namespace: &str, found: &Deployment) -> Capi {
+    let mut subject = ObjectRef::new(&DEPLOYMENTS, Some(namespace), CONTROLLER);
+    subject.uid.clone_from(&found.metadata.uid);
+    let available = found.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0);
+    let wanted = found.spec.replicas.unwrap_or(1);
+    if available > 0 {
+        return Capi::Works(format!("{namespace}/{CONTROLLER} is available"));
+    }
+    Capi::Down {
+        message: "Cluster API's controller has no available replica: no machine moves".to_owned(),
+        evidence: vec![
+            Evidence::new("available", format!("{available} of {wanted}"))
+                .from(format!("{subject} .status.availableReplicas")),
+        ],
+        subject,
+    }
+}
+
 /// The feature that keeps the controller inside Rancher; off by default from 2.13 on, gone in 2.14
 /// (rancher/rancher pkg/features/feature.go).
 pub(crate) fn embedded_feature() -> Want {
@@ -97,13 +108,7 @@ pub(crate) fn embedded_feature() -> Want {
 
 /// Whether only the feature tells if the controller is missing: in 2.13, where there is no Deployment.
 pub(crate) fn asks_for_feature(snapshot: &Snapshot) -> bool {
-    let none = |namespace: &str| {
-        snapshot.list::<Deployment>(Some(namespace)).is_ok_and(|listed| {
-            listed.items.iter().all(|deployment| deployment.metadata.name.as_deref() != Some(CONTROLLER))
-        })
-    };
-    super::version(snapshot).as_deref().and_then(minor) == Some((2, 13))
-        && CAPI_NAMESPACES.iter().all(|namespace| none(namespace))
+    super::version(snapshot).as_deref().and_then(minor) == Some((2, 13)) && matches!(deployment(snapshot), Ok(None))
 }
 
 fn embedded(snapshot: &Snapshot) -> Result<bool, String> {

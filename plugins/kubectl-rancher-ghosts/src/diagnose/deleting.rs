@@ -36,7 +36,7 @@ pub(crate) fn step_since(picture: &Picture, machine: &Machine, step: Step) -> Op
         Step::Bootstrap => asked(&picture.bootstrap),
         _ => None,
     }
-    .or_else(|| machine.step_text()?.1)
+    .or_else(|| machine.step_began())
 }
 
 /// Whether only a second look tells if this deletion moves.
@@ -65,7 +65,7 @@ pub(crate) fn looks(snapshot: &Snapshot, machine: &Machine) -> Looks {
             _ => None,
         })
         .filter(|look| look.uid() == machine.uid())
-        .map(|look| (look.step(), look.step_text().map(|(text, _)| text.to_owned()).unwrap_or_default()))
+        .map(|look| (look.step(), look.step_text().unwrap_or_default().to_owned()))
         .collect();
     match &said[..] {
         [] | [_] => Looks::Once,
@@ -80,7 +80,7 @@ pub(crate) fn judge(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture, mac
     let waited = between(since, scene.snapshot.as_of);
     let step = step(picture, machine);
     let state = format!("deleting: {step}");
-    let text = machine.step_text().map(|(text, _)| text).unwrap_or_default();
+    let text = machine.step_text().unwrap_or_default();
     let at_step_since = step_since(picture, machine, step);
     if step == Step::Paused || waited < scene.question.grace {
         return Judged::state(state, format!("for {}", human(waited)));

@@ -104,8 +104,7 @@ enum HostSeen {
 /// is deleted, and that Node drained and removed (kubernetes-sigs/cluster-api 1.10 and later, reconcileDelete).
 fn host_seen(cluster: &Cluster, picture: &Picture, machine: &Machine) -> HostSeen {
     if let Ok(nodes) = &cluster.nodes {
-        let mine = nodes.iter().find(|node| node.machine_uid() == Some(machine.uid()));
-        if let Some(node) = mine {
+        if let Some(node) = cluster.node_of(machine) {
             return HostSeen::Yes(format!("Node {} carries its UID, though its agent has not answered", node.name()));
         }
         let of_provider =

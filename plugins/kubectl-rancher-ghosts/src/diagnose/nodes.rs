@@ -19,14 +19,10 @@ use crate::plan::target_of;
 
 /// A machine that refers to a Node.
 pub(crate) fn judge(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture, machine: &Machine, name: &str) -> Judged {
-    let rivals: Vec<&Picture> = cluster
-        .machines
-        .iter()
-        .filter(|other| other.row.name != picture.row.name && other.row.node.as_deref() == Some(name))
-        .collect();
+    let rivals: Vec<&Picture> = cluster.rivals(picture, name).collect();
     match cluster.node(name) {
         Ok(None) => {
-            return match of_uid(cluster, machine) {
+            return match cluster.node_of(machine) {
                 // The host was given another name: kubelet registered it anew, and Cluster API still has the old one.
                 Some(node) => Judged::state("renamed", format!("Node {name} is now called {}", node.name())),
                 None => vanished(scene, cluster, picture, machine, name),
@@ -61,11 +57,6 @@ pub(crate) fn judge(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture, mac
         return Judged::state("running", why.lines().next().unwrap_or_default());
     }
     judged
-}
-
-/// The Node that says it belongs to this machine, whatever it is called.
-pub(crate) fn of_uid<'c>(cluster: &'c Cluster, machine: &Machine) -> Option<&'c Node> {
-    cluster.nodes.as_ref().ok()?.iter().find(|node| node.machine_uid() == Some(machine.uid()))
 }
 
 fn not_told(node: &Node) -> String {

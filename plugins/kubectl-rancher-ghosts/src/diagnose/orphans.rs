@@ -22,24 +22,18 @@ use crate::plan;
 pub(crate) fn doubts(snapshot: &Snapshot, fleet: &Fleet) -> Vec<(ResourceType, String, String)> {
     let mut doubts = Vec::new();
     let rows = Rows::of(snapshot, &MACHINES, &fleet.workspaces);
-    let bootstraps = RKE_BOOTSTRAPS;
-    let read: Vec<(&ResourceType, Objects<'_>)> = fleet
-        .infra_kinds
-        .iter()
-        .chain([&bootstraps])
-        .map(|kind| (kind, Objects::of(snapshot, &Place::Here, kind)))
-        .collect();
-    for namespace in &fleet.workspaces {
-        for (kind, read) in &read {
-            let want = Want::list((*kind).clone(), Some(namespace), Form::Table);
+    for kind in fleet.infra_kinds.iter().chain([&RKE_BOOTSTRAPS]) {
+        let read = Objects::of(snapshot, &Place::Here, kind);
+        for namespace in &fleet.workspaces {
+            let want = Want::list(kind.clone(), Some(namespace), Form::Table);
             // Whole objects need no second question.
             let Ok(Shown::Rows(parts)) = snapshot.here().shown(&want) else { continue };
-            let Some(names) = rows.names(namespace) else { break };
+            let Some(names) = rows.names(namespace) else { continue };
             doubts.extend(
                 parts
                     .names()
                     .filter(|name| !names.contains(name) && read.get(namespace, name).is_err())
-                    .map(|name| ((*kind).clone(), namespace.clone(), name.to_owned())),
+                    .map(|name| (kind.clone(), namespace.clone(), name.to_owned())),
             );
         }
     }

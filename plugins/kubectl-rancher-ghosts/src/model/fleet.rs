@@ -159,6 +159,18 @@ impl Cluster {
         }
     }
 
+    /// The other machines that refer to the Node of this name.
+    pub(crate) fn rivals<'c>(&'c self, picture: &'c Picture, node: &'c str) -> impl Iterator<Item = &'c Picture> {
+        self.machines
+            .iter()
+            .filter(move |other| other.row.name != picture.row.name && other.row.node.as_deref() == Some(node))
+    }
+
+    /// The Node that says it belongs to this machine, whatever it is called.
+    pub(crate) fn node_of(&self, machine: &Machine) -> Option<&Node> {
+        self.nodes.as_ref().ok()?.iter().find(|node| node.machine_uid() == Some(machine.uid()))
+    }
+
     /// Whether the Nodes were proven to be those of this cluster: through Rancher by the cluster's id, otherwise because
     /// one of them carries the UID of one of its machines, or Cluster API's marks of this cluster.
     pub(crate) fn node(&self, name: &str) -> Result<Option<&Node>, &str> {
@@ -270,7 +282,7 @@ impl Fleet {
             .collect();
         let mut strays: BTreeMap<(String, String), Vec<Row>> = BTreeMap::new();
         // In the order of `self.clusters`.
-        let mut pictures: Vec<Vec<Picture>> = self.clusters.iter().map(|_| Vec::new()).collect();
+        let mut pictures: Vec<Vec<Picture>> = vec![Vec::new(); self.clusters.len()];
         let suspects: BTreeSet<usize> = triage::suspects(&rows).into_iter().collect();
         for (index, row) in rows.into_iter().enumerate() {
             let suspect = suspects.contains(&index);

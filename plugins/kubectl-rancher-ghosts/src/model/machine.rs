@@ -280,24 +280,26 @@ impl Machine {
         .or(Some(Step::Unknown))
     }
 
-    /// What Cluster API says about the step, and since when it has been at it, where that is known: the one condition
-    /// Deleting of v1beta2 keeps its time from step to step (kubernetes-sigs/cluster-api util/conditions/setter.go), the
-    /// old ones are of one step each.
-    pub(crate) fn step_text(&self) -> Option<(&str, Option<Timestamp>)> {
-        if let Some(deleting) = self.new.iter().find(|c| c.kind == "Deleting") {
-            return Some((deleting.message(), None));
+    /// What Cluster API says about the step.
+    pub(crate) fn step_text(&self) -> Option<&str> {
+        let deleting = self.new.iter().find(|c| c.kind == "Deleting");
+        deleting.or_else(|| self.old_step()).map(Condition::message)
+    }
+
+    /// Since when it has been at the step, where its conditions tell: those of v1beta1 are of one step each, while the one
+    /// condition Deleting of v1beta2 keeps its time from step to step (kubernetes-sigs/cluster-api
+    /// util/conditions/setter.go).
+    pub(crate) fn step_began(&self) -> Option<Timestamp> {
+        if self.new.iter().any(|c| c.kind == "Deleting") {
+            return None;
         }
-        let condition = {
-            [
-                "PreDrainDeleteHookSucceeded",
-                "DrainingSucceeded",
-                "VolumeDetachSucceeded",
-                "PreTerminateDeleteHookSucceeded",
-            ]
+        self.old_step()?.since()
+    }
+
+    fn old_step(&self) -> Option<&Condition> {
+        ["PreDrainDeleteHookSucceeded", "DrainingSucceeded", "VolumeDetachSucceeded", "PreTerminateDeleteHookSucceeded"]
             .into_iter()
             .find_map(|kind| self.old_condition(kind).filter(|c| !c.is("True")))
-        }?;
-        Some((condition.message(), condition.since()))
     }
 }
 
@@ -383,7 +385,7 @@ mod tests {
             (new.bootstrap.clone(), new.infra.clone(), new.roles())
         );
         assert_eq!((old.step(), new.step()), (Some(Step::Volumes), Some(Step::Volumes)));
-        assert_eq!(old.step_text().map(|(text, _)| text), new.step_text().map(|(text, _)| text));
+        assert_eq!(old.step_text(), new.step_text());
         assert!(old.node_deletion_timeout && new.node_deletion_timeout && old.is(Role::Etcd) && !old.is(Role::Worker));
         assert!(new.condition("InfrastructureReady").is_some_and(|c| c.is("True")));
     }

@@ -107,8 +107,8 @@ pub(crate) fn not_the_last(cluster: &Cluster, picture: &Picture, machine: &Machi
     Ok(())
 }
 
-/// Whether its plan was never run, so that nothing was ever started there.
-fn never_ran(picture: &Picture, machine: &Machine) -> bool {
+/// Whether its plan is proven never to have been run, so that nothing was ever started there.
+pub(crate) fn never_ran(picture: &Picture, machine: &Machine) -> bool {
     let answered =
         |secret: &Option<Box<PlanSecret>>| secret.as_ref().is_some_and(|secret| secret.plan.agent_has_answered());
     machine.node.is_none() && picture.plan.as_ref().is_ok_and(|secret| !answered(secret))

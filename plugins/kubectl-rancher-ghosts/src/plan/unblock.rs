@@ -51,7 +51,7 @@ pub(crate) fn remedy(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture) ->
         return Err(Refusal::new("whether it moves, however slowly, is not known: the second look failed")
             .instead("run it again"));
     }
-    let text = machine.step_text().map(|(text, _)| text).unwrap_or_default();
+    let text = machine.step_text().unwrap_or_default();
     match step {
         Step::Drain => host_gone(cluster, machine, text).and_then(|()| {
             annotate(
@@ -106,8 +106,7 @@ fn nobody_else(cluster: &Cluster, picture: &Picture, machine: &Machine) -> Resul
         Ok(Some(node)) if node.machine_uid() == Some(machine.uid()) => return Ok(()),
         _ => {}
     }
-    let rival = |other: &&Picture| other.row.name != picture.row.name && other.row.node.as_deref() == Some(name);
-    match cluster.machines.iter().find(rival) {
+    match cluster.rivals(picture, name).next() {
         Some(rival) => Err(Refusal::new(format!(
             "{} refers to the same Node {name}, which the deletion takes along as soon as it goes on (RG104)",
             rival.row.name
@@ -312,9 +311,8 @@ fn bootstrap(scene: &Scene<'_>, cluster: &Cluster, picture: &Picture, machine: &
         Ok(None) => return Err(Refusal::new("its RKEBootstrap is gone: Cluster API is about to go on")),
         Ok(Some(part)) => part,
     };
-    let answered =
-        picture.plan.as_ref().map_or(true, |plan| plan.as_ref().is_some_and(|secret| secret.plan.agent_has_answered()));
-    if (machine.is(Role::Etcd) || part.roles().contains(&Role::Etcd)) && (machine.node.is_some() || answered) {
+    let etcd = machine.is(Role::Etcd) || part.roles().contains(&Role::Etcd);
+    if etcd && !guards::never_ran(picture, machine) {
         return Err(Refusal::new(format!(
             "{} is an etcd machine, and nothing proves that its member is out",
             machine.name()
